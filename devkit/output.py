@@ -208,7 +208,9 @@ def table(rows: list[tuple[str, ...]], header: tuple[str, ...] | None = None) ->
     if not everything:
         return ""
     widths = [max(len(row[i]) for row in everything) for i in range(len(everything[0]))]
-    lines = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in everything]
+    lines = [
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in everything
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -71,13 +71,17 @@ def run(
         ToolFailed: it ended with another exit code than 0 and `check` is set.
         OperationTimeout: it was still running after `timeout_s`.
     """
-    process = start(argv, cwd=cwd, env=env, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL)
+    process = start(
+        argv, cwd=cwd, env=env, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL
+    )
     try:
         stdout, stderr = process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired:
         end_group(process)
         raise OperationTimeout(
-            f"{Path(os.fspath(argv[0])).name} did not finish in {timeout_s:g} s", evidence=show(argv), hints=hints
+            f"{Path(os.fspath(argv[0])).name} did not finish in {timeout_s:g} s",
+            evidence=show(argv),
+            hints=hints,
         ) from None
     except BaseException:
         end_group(process)
@@ -192,7 +196,9 @@ def is_alive(pid: int) -> bool:
     if pid <= 0:
         return False
     if sys.platform == "win32":
-        listing = subprocess.run(["tasklist", "/FI", f"PID eq {pid}", "/NH"], capture_output=True, check=False)
+        listing = subprocess.run(
+            ["tasklist", "/FI", f"PID eq {pid}", "/NH"], capture_output=True, check=False
+        )
         return str(pid).encode() in listing.stdout
     try:
         os.kill(pid, 0)
