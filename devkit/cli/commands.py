@@ -1,0 +1,26 @@
+"""The static table of commands: names and one-line helps, so that --help imports nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """A command: the module of devkit.cli that holds it, its one-line help, whether it has --json."""
+
+    module: str
+    help: str
+    json: bool = True
+
+
+COMMANDS: dict[str, Entry] = {
+    "demo": Entry("demo", "The main job on a virtual phone: build, push, stop at a breakpoint."),
+    "init": Entry("init", "Write devkit.yaml for this engine checkout."),
+    "build": Entry("build", "Build the engine for the phone or for this machine."),
+    "deploy": Entry("deploy", "Push a program and all it needs; only what changed travels."),
+    "run": Entry("run", "Build, deploy and run a program on the phone."),
+    "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
+    "device": Entry("device", "List, choose and look at phones; a shell on one."),
+    "sim": Entry("sim", "Start and stop virtual phones."),
+    "config": Entry("config", "Show the settings in force and where each came from."),
+}

@@ -1,0 +1,166 @@
+"""The lazy command group, the options every command has, and the one error handler."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from devkit import errors, output
+from devkit.cli.commands import COMMANDS
+from devkit.errors import DevkitError
+
+# typer carries its own copy of click from 0.26 on; earlier ones use the package. Ask typer.
+_ClickError = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_NoSubcommand = "NoArgsIsHelpError"
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line and return the exit code; every error becomes a message here."""
+    sink = output.install(output.Output())
+    sink.debug = bool(os.environ.get("DEVKIT_DEBUG"))
+    # A usage error is found before --json is parsed; a script that asked for JSON still gets it.
+    before_dashes = list(argv)[: list(argv).index("--")] if "--" in argv else list(argv)
+    sink.json_mode = "--json" in before_dashes
+    try:
+        result = _root()(args=list(argv), prog_name="devkit", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except typer.Exit as stop:
+        return int(getattr(stop, "exit_code", 0))
+    except (KeyboardInterrupt, typer.Abort):
+        sink.note("interrupted")
+        return errors.EXIT_INTERRUPTED
+    except DevkitError as error:
+        if sink.debug:
+            sink.note(traceback.format_exc())
+        sink.error(error)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader (head, less) has gone; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if isinstance(error, _ClickError):
+            return _usage_error(error)
+        if sink.debug:
+            sink.note(traceback.format_exc())
+        sink.error(
+            DevkitError(
+                f"devkit itself failed: {type(error).__name__}: {error}",
+                evidence="".join(traceback.format_tb(error.__traceback__)[-2:]),
+                hints=["run it again with --debug and report the traceback: this is a fault of devkit"],
+            )
+        )
+        return errors.EXIT_DEVKIT_FAILED
+
+
+class LazyGroup(TyperGroup):
+    """Knows all commands by a static table; imports a command's module only when it is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        app: typer.Typer = import_module(f"devkit.cli.{entry.module}").app
+        command: Any = typer.main.get_command(app)
+        command.name = cmd_name
+        _add_common_options(command, entry.json)
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from devkit.config import nearest
+
+            guess = nearest(args[0], list(COMMANDS))
+            raise errors.UsageError(
+                f"there is no command `devkit {args[0]}`",
+                hints=[*([f"devkit {guess}"] if guess else []), "devkit --help lists all commands"],
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def _root() -> Any:
+    app = typer.Typer(
+        cls=LazyGroup,
+        help="From C++ on a server to a breakpoint on the phone.",
+        epilog="Start here: `devkit demo` shows all of it on a virtual phone; `devkit init` in your engine.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        add_completion=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def _callback(
+        version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
+    ) -> None:
+        if version:
+            from devkit import __version__
+
+            output.current().data({"version": __version__}, f"devkit {__version__}")
+            raise typer.Exit
+
+    return typer.main.get_command(app)
+
+
+def _add_common_options(command: Any, with_json: bool) -> None:
+    subcommands = getattr(command, "commands", None)
+    if subcommands:
+        for sub in subcommands.values():
+            _add_common_options(sub, with_json)
+        return
+    taken = {name for parameter in command.params for name in parameter.opts}
+    for option in _common_options():
+        if not taken & set(option.opts) and (with_json or "--json" not in option.opts):
+            command.params.append(option)
+
+
+def _common_options() -> list[Any]:
+    """The options of every command, as typer itself builds them (its classes are not public)."""
+
+    def option(name: str, value: Any, help_text: str, *declarations: str) -> Any:
+        def apply(given: bool) -> bool:
+            if given:
+                setattr(output.current(), name, value)
+            return given
+
+        return typer.Option(False, *declarations, help=help_text, callback=apply, expose_value=False)
+
+    carrier = typer.Typer(add_completion=False)
+
+    @carrier.command()
+    def _carrier(
+        common_json: bool = option("json_mode", True, "Print the result (or the error) as JSON.", "--json"),
+        common_quiet: bool = option("quiet", True, "No notes and no progress.", "-q", "--quiet"),
+        common_verbose: bool = option("verbosity", 1, "Show the programs devkit runs.", "-v", "--verbose"),
+        common_debug: bool = option("debug", True, "Show the traceback of an error.", "--debug"),
+    ) -> None: ...
+
+    command: Any = typer.main.get_command(carrier)
+    return [parameter for parameter in command.params if parameter.name.startswith("common_")]
+
+
+def _usage_error(error: Any) -> int:
+    context: Any = getattr(error, "ctx", None)
+    if type(error).__name__ == _NoSubcommand:
+        sys.stdout.write(context.get_help() + "\n")
+        return errors.EXIT_USAGE
+    command = context.command_path if context is not None else "devkit"
+    output.current().error(
+        errors.UsageError(f"{command}: {error.format_message()}", hints=[f"{command} --help"])
+    )
+    return errors.EXIT_USAGE
