@@ -90,6 +90,10 @@ class ToolFailed(DevkitError):
     """A program that devkit drives ended with an error."""
 
 
+class FileError(DevkitError):
+    """A file on this machine is missing, unreadable, or not what its name promises."""
+
+
 class DeviceError(DevkitError):
     """The phone, or the adb server on the way to it, refused or broke off."""
 

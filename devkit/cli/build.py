@@ -1,0 +1,87 @@
+"""`devkit build [PROFILE]`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from devkit import output
+from devkit.cli import common
+from devkit.errors import DeviceError, UsageError
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog="Example: devkit build cpu --type release -D MNN_OPENCL=ON")
+def build(
+    profile: Annotated[str, typer.Argument(metavar="[PROFILE]", help="What to build.")] = "cpu",
+    serial: common.Serial = None,
+    build_type: common.BuildType = None,
+    define: Annotated[
+        list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A CMake option; repeatable.")
+    ] = None,
+    target: Annotated[
+        list[str] | None, typer.Option("--target", metavar="NAME", help="Only this target; repeatable.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Parallel compile jobs.")] = None,
+    clean: Annotated[bool, typer.Option("--clean", help="Start from an empty build folder.")] = False,
+    list_profiles: Annotated[bool, typer.Option("--list", help="List the profiles.")] = False,
+    dry_run: common.DryRun = False,
+    print_commands: common.PrintCommands = False,
+) -> None:
+    """Configure and build the engine for the phone (or for this machine: profile host)."""
+    from devkit import engine
+
+    config = common.load_config(serial=serial, build_type=build_type)
+    if list_profiles:
+        found = engine.profiles_for(config)
+        rows: list[tuple[str, ...]] = [(p.name, p.target, p.about) for p in found.values()]
+        output.current().data([p.as_dict() for p in found.values()], output.table(rows))
+        return
+    facts = _facts(config, profile, serial)
+    plan = engine.plan_for(
+        config, profile, device=facts, extra_options=_options(define or ()), targets=target or ()
+    )
+    if dry_run or print_commands:
+        output.current().data(plan.as_dict(), "\n".join(plan.command_lines()))
+        return
+    result = engine.build(plan, jobs=jobs or config.build.jobs, clean=clean)
+    programs = [a.path.name for a in result.artifacts if a.kind == "executable"]
+    libraries = [a.path.name for a in result.artifacts if a.kind in ("shared", "module")]
+    lines = [
+        f"built {profile} in {result.elapsed_s:.1f} s: {result.build_dir}",
+        f"  programs:  {', '.join(programs) or 'none'}",
+        f"  libraries: {', '.join(libraries) or 'none'}",
+    ]
+    output.current().data(result.as_dict(), "\n".join(lines))
+
+
+def _facts(config: common.Config, profile: str, serial: str | None) -> object:
+    """The phone decides the ABI when there is one; else arm64-v8a, as on nearly every phone."""
+    from devkit import engine
+    from devkit.device import select_device
+
+    if (
+        engine.profiles_for(config)[profile].target == "host"
+        if profile in engine.profiles_for(config)
+        else False
+    ):
+        return None
+    try:
+        device = select_device(serial, config=config)
+    except DeviceError:
+        if serial is not None:
+            raise
+        return None
+    return engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
+
+
+def _options(definitions: list[str] | tuple[()]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for definition in definitions:
+        name, equals, value = definition.partition("=")
+        if not equals or not name:
+            raise UsageError(f"-D {definition} is not NAME=VALUE", hints=[f"-D {name or 'NAME'}=ON"])
+        options[name.partition(":")[0]] = value
+    return options

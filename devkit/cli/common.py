@@ -1,0 +1,51 @@
+"""Options that verbs share, and the steps from them to a phone and an app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devkit import config as configuration
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.device import Device
+
+Serial = Annotated[
+    str | None, typer.Option("-s", "--serial", metavar="SERIAL", help="Which phone (or sim:NAME).")
+]
+Profile = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME", help="Build profile instead of the app's own.")
+]
+DeviceDir = Annotated[
+    str | None, typer.Option("--device-dir", metavar="DIR", help="Folder on the phone instead of device.dir.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done and change nothing.")]
+PrintCommands = Annotated[
+    bool, typer.Option("--print-commands", help="Print the adb / cmake / lldb lines behind it and stop.")
+]
+NoBuild = Annotated[bool, typer.Option("--no-build", help="Take what the last build made.")]
+BuildType = Annotated[
+    str | None, typer.Option("--type", metavar="TYPE", help="Build type: debug or release.")
+]
+
+
+def load_config(
+    *, serial: str | None = None, device_dir: str | None = None, build_type: str | None = None
+) -> Config:
+    """The configuration with a command's flags on top."""
+    return configuration.load(
+        flags={
+            "device.serial": ("--serial", serial),
+            "device.dir": ("--device-dir", device_dir),
+            "build.type": ("--type", build_type),
+        }
+    )
+
+
+def pick_device(config: Config, serial: str | None) -> Device:
+    """The one phone a command works on."""
+    from devkit.device import select_device
+
+    return select_device(serial, config=config)

@@ -1,0 +1,95 @@
+"""`devkit debug APP`: stop at a breakpoint on the phone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devkit import output
+from devkit.cli import common
+from devkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.lldb import DebugRequest
+    from devkit.runtime import PreparedApp
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(
+    epilog="Examples: devkit debug llm_demo --break llm.cpp:120; devkit debug llm_demo --attach 4711; "
+    "devkit debug llm_demo --break MNN::run --batch check.lldb"
+)
+def debug(
+    name: Annotated[str, typer.Argument(metavar="APP", help="App of devkit.yaml, target, or a path.")],
+    args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="Arguments instead of the app's own.")
+    ] = None,
+    serial: common.Serial = None,
+    profile: common.Profile = None,
+    device_dir: common.DeviceDir = None,
+    breakpoints: Annotated[
+        list[str] | None,
+        typer.Option("-b", "--break", metavar="FILE:LINE|FUNC", help="Stop there; repeatable."),
+    ] = None,
+    attach: Annotated[
+        str | None, typer.Option(metavar="PID|NAME", help="Attach to a running process instead.")
+    ] = None,
+    batch: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Run these LLDB commands at the first stop, then end.")
+    ] = None,
+    no_build: common.NoBuild = False,
+    print_commands: common.PrintCommands = False,
+) -> None:
+    """Build, deploy, start lldb-server and stop at the first breakpoint (default: main)."""
+    from devkit import lldb, runtime
+    from devkit.lldb.recipes import parse_breakpoint
+
+    for text in breakpoints or ():
+        parse_breakpoint(text)
+    if batch is not None and not batch.is_file():
+        raise UsageError(f"--batch {batch}: there is no such file")
+    config = common.load_config(serial=serial, device_dir=device_dir)
+    device = common.pick_device(config, serial)
+    local = runtime.build_app(config, device, name, profile=profile, build=not no_build and attach is None)
+    prepared = runtime.prepare_app(config, device, local, device_dir=device_dir)
+    request = _request(device, prepared, args or (), tuple(breakpoints or ()), attach, batch)
+    tools = lldb.find_tools(config, device)
+    if print_commands:
+        from devkit.runtime.manual import adb_words
+
+        text = lldb.render_manual_commands(tools, request, adb=adb_words(config, device))
+        output.current().data({"commands": text.splitlines()}, text)
+        return
+    if attach is None:
+        runtime.deploy_app(device, prepared)
+    sink = output.current()
+    result = lldb.debug(device, tools, request, show=not sink.json_mode)
+    if sink.json_mode:
+        sink.data(result.as_dict())
+    raise typer.Exit(result.exit_code or 0)
+
+
+def _request(
+    device: Device,
+    prepared: PreparedApp,
+    args: list[str] | tuple[()],
+    breakpoints: tuple[str, ...],
+    attach: str | None,
+    batch: Path | None,
+) -> DebugRequest:
+    from devkit import lldb
+
+    pid = None if attach is None else device.find_process(attach).pid
+    return lldb.DebugRequest(
+        program=prepared.local.program,
+        libraries=prepared.libraries,
+        device_dir=prepared.device_dir,
+        launch=prepared.launch(args) if pid is None else None,
+        attach_pid=pid,
+        breakpoints=breakpoints,
+        batch=batch,
+    )

@@ -1,0 +1,41 @@
+"""`devkit deploy APP`: push a program and all it needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from devkit import output
+from devkit.cli import common
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog="Example: devkit deploy llm_demo --dry-run")
+def deploy(
+    name: Annotated[str, typer.Argument(metavar="APP", help="App of devkit.yaml, target, or a path.")],
+    serial: common.Serial = None,
+    profile: common.Profile = None,
+    device_dir: common.DeviceDir = None,
+    no_build: common.NoBuild = False,
+    dry_run: common.DryRun = False,
+) -> None:
+    """Build APP and push what changed: the program, its libraries, its files."""
+    from devkit import runtime
+
+    config = common.load_config(serial=serial, device_dir=device_dir)
+    device = common.pick_device(config, serial)
+    local = runtime.build_app(config, device, name, profile=profile, build=not no_build)
+    prepared = runtime.prepare_app(config, device, local)
+    if not dry_run:
+        runtime.deploy_app(device, prepared)
+    plan = prepared.plan
+    if dry_run:
+        text = plan.as_text()
+    elif plan.to_push:
+        size = output.human_bytes(plan.push_bytes)
+        text = f"pushed {len(plan.to_push)} of {len(plan.files)} files ({size}) to {plan.folder}"
+    else:
+        text = f"nothing to push: all {len(plan.files)} files in {plan.folder} are up to date"
+    output.current().data({**plan.as_dict(), "dry_run": dry_run}, text)

@@ -1,0 +1,47 @@
+"""`devkit run APP`: build, deploy and run on the phone."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from devkit import output
+from devkit.cli import common
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(epilog="Example: devkit run llm_demo -- model/config.json prompt.txt 32")
+def run(
+    name: Annotated[str, typer.Argument(metavar="APP", help="App of devkit.yaml, target, or a path.")],
+    args: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="Arguments instead of the app's own.")
+    ] = None,
+    serial: common.Serial = None,
+    profile: common.Profile = None,
+    device_dir: common.DeviceDir = None,
+    no_build: common.NoBuild = False,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, help="End it after this long (exit code 124).")
+    ] = None,
+    print_commands: common.PrintCommands = False,
+) -> None:
+    """Build, deploy and run APP; its output is shown live and its exit code is devkit's own."""
+    from devkit import runtime
+
+    config = common.load_config(serial=serial, device_dir=device_dir)
+    device = common.pick_device(config, serial)
+    local = runtime.build_app(config, device, name, profile=profile, build=not no_build)
+    prepared = runtime.prepare_app(config, device, local)
+    launch = prepared.launch(args or ())
+    if print_commands:
+        from devkit.runtime.manual import render_run_commands
+
+        output.current().data(*render_run_commands(config, device, prepared, launch))
+        return
+    runtime.deploy_app(device, prepared)
+    code = runtime.run_program(device, launch, timeout_s=timeout)
+    if output.current().json_mode:
+        output.current().data({"program_exit": code, "pushed_bytes": prepared.plan.push_bytes})
+    raise typer.Exit(code)

@@ -1,0 +1,115 @@
+"""Runs inside LLDB's own Python: records every stop and the end of the program as JSON.
+
+Self-contained on purpose (LLDB's Python has neither devkit nor its packages) and plain enough for
+the Python 3.8 that old NDKs carry.
+"""
+
+import json
+import os
+
+import lldb
+
+_MAX_FRAMES = 64
+_MAX_VALUE_CHARS = 400
+_REPORT = {"stops": [], "exit_code": None, "exit_description": None, "state": "none", "killed": False}
+
+
+class StopRecorder:
+    """A stop hook: LLDB makes one for the target and calls handle_stop at each stop."""
+
+    def __init__(self, target, extra_args, internal_dict):
+        pass
+
+    def handle_stop(self, exe_ctx, stream):
+        thread = exe_ctx.GetThread()
+        if thread.IsValid():
+            _REPORT["stops"].append(_describe_stop(thread))
+            _write()
+        return True
+
+
+def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
+    """The last command of a batch: note how the program ended, end it if it still lives.
+
+    The argument is "kill" or "detach": what to do with a program that is still there.
+    """
+    process = debugger.GetSelectedTarget().GetProcess()
+    state = process.GetState() if process.IsValid() else lldb.eStateInvalid
+    _note_end(process)
+    if process.IsValid() and state not in (lldb.eStateExited, lldb.eStateDetached, lldb.eStateInvalid):
+        if command.strip() == "detach":
+            process.Detach()
+        else:
+            process.Kill()
+            _REPORT["killed"] = True
+    _write()
+
+
+def _note_end(process):
+    if not process.IsValid():
+        return
+    state = process.GetState()
+    _REPORT["state"] = lldb.SBDebugger.StateAsCString(state)
+    if state == lldb.eStateExited:
+        _REPORT["exit_code"] = process.GetExitStatus()
+        _REPORT["exit_description"] = process.GetExitDescription()
+
+
+def _describe_stop(thread):
+    frames = []
+    for index in range(min(thread.GetNumFrames(), _MAX_FRAMES)):
+        frames.append(_describe_frame(thread.GetFrameAtIndex(index)))
+    return {
+        "reason": thread.GetStopDescription(256),
+        "reason_code": thread.GetStopReason(),
+        "is_breakpoint": thread.GetStopReason() == lldb.eStopReasonBreakpoint,
+        "pid": thread.GetProcess().GetProcessID(),
+        "tid": thread.GetThreadID(),
+        "frames": frames,
+        "locals": _describe_locals(thread.GetFrameAtIndex(0)),
+    }
+
+
+def _describe_frame(frame):
+    entry = frame.GetLineEntry()
+    spec = entry.GetFileSpec()
+    module = frame.GetModule()
+    file = None
+    if spec.IsValid():
+        file = os.path.join(spec.GetDirectory() or "", spec.GetFilename() or "")
+    return {
+        "function": frame.GetDisplayFunctionName() or frame.GetFunctionName(),
+        "file": file,
+        "line": entry.GetLine() if spec.IsValid() else None,
+        "module": module.GetFileSpec().GetFilename(),
+        "build_id": (module.GetUUIDString() or "").replace("-", "").lower() or None,
+        "pc": frame.GetPC(),
+    }
+
+
+def _describe_locals(frame):
+    values = []
+    for value in frame.GetVariables(True, True, False, True):
+        text = value.GetSummary() or value.GetValue()
+        values.append(
+            {
+                "name": value.GetName(),
+                "type": value.GetTypeName(),
+                "value": text[:_MAX_VALUE_CHARS] if text else None,
+            }
+        )
+    return values
+
+
+def _write():
+    path = os.environ.get("DEVKIT_LLDB_REPORT")
+    if not path:
+        return
+    temporary = path + ".tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(_REPORT, file)
+    os.replace(temporary, path)
+
+
+def __lldb_init_module(debugger, internal_dict):
+    debugger.HandleCommand("command script add -f devkit_inside.devkit_finish devkit-finish")

@@ -1,0 +1,102 @@
+"""The one place that writes LLDB commands: for sessions, for batches and for --print-commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devkit.errors import UsageError
+
+HELPER = Path(__file__).with_name("devkit_inside.py")
+
+# A path may hold colons and blanks; the line number is what follows the last colon.
+_FILE_LINE = re.compile(r"^(?P<file>.+):(?P<line>\d+)$")
+_FUNCTION = re.compile(r"^[A-Za-z_~][\w:~<>, *&()\[\]+\-=!]*$")
+
+
+@dataclass(frozen=True)
+class SessionScript:
+    """Everything the commands depend on.
+
+    `program` and `libraries` are the unstripped files on this machine, `search_paths` folders in
+    which LLDB looks for what the phone has loaded.
+    """
+
+    program: Path
+    libraries: tuple[Path, ...]
+    search_paths: tuple[Path, ...]
+    port: int
+    breakpoints: tuple[str, ...]
+    attach: bool = False
+
+
+def parse_breakpoint(text: str) -> tuple[str, str | int | None]:
+    """'file.cpp:12' → ('file.cpp', 12); 'MNN::run' → ('MNN::run', None).
+
+    Raises:
+        UsageError: it is neither.
+    """
+    match = _FILE_LINE.match(text)
+    if match and not text.endswith(":"):
+        if int(match["line"]) < 1:
+            raise UsageError(f"--break {text}: lines are counted from 1")
+        return match["file"], int(match["line"])
+    if _FUNCTION.match(text):
+        return text, None
+    raise UsageError(
+        f"--break {text} is neither FILE:LINE nor a function",
+        hints=["--break CPUMatMul.cpp:42", "--break MNN::Transformer::Llm::response"],
+    )
+
+
+def setup_commands(script: SessionScript) -> list[str]:
+    """Everything before the connection: settings, target, symbols, breakpoints."""
+    lines = [
+        # A debuginfod server that does not answer holds a session up for minutes.
+        "settings clear plugin.symbol-locator.debuginfod.server-urls",
+        # Modules come from this machine by build-id, never over the link.
+        "settings set target.exec-search-paths " + " ".join(quote(p) for p in script.search_paths),
+        # Dependents would be looked up one by one, each a round trip.
+        f"target create --no-dependents {quote(script.program)}",
+    ]
+    lines += [f"target modules add {quote(library)}" for library in script.libraries]
+    lines += [_breakpoint(text) for text in script.breakpoints]
+    if not script.breakpoints and not script.attach:
+        lines.append("breakpoint set --one-shot true --name main")
+    return lines
+
+
+def connect_commands(script: SessionScript) -> list[str]:
+    """The connection, and for a launch the way to the first breakpoint."""
+    lines = [f"gdb-remote 127.0.0.1:{script.port}"]
+    if not script.attach:
+        lines.append("process continue")
+    return lines
+
+
+def helper_commands() -> list[str]:
+    """Load the helper that records stops; before the connection, after the target exists."""
+    return [
+        f"command script import {quote(HELPER)}",
+        "target stop-hook add --script-class devkit_inside.StopRecorder",
+    ]
+
+
+def quote(path: Path | str) -> str:
+    """A word for LLDB's command parser: in double quotes, with \\ and \" escaped."""
+    text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
+    return f'"{text}"'
+
+
+def session_file(commands: Sequence[str]) -> str:
+    """The text of a file for `lldb -s`."""
+    return "\n".join(commands) + "\n"
+
+
+def _breakpoint(text: str) -> str:
+    place, line = parse_breakpoint(text)
+    if line is not None:
+        return f"breakpoint set --file {quote(str(place))} --line {line}"
+    return f"breakpoint set --name {quote(str(place))}"

@@ -1,0 +1,169 @@
+"""lldb-server on the phone: pushed once, started for one session, ended for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from devkit import output
+from devkit.errors import PHONE, DebugError, DeviceError
+from devkit.process import tail
+from devkit.runtime.guard import Guard
+from devkit.runtime.hashes import HashCache
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.lldb.tools import LldbTools
+    from devkit.runtime.run import Launch
+
+FOLDER = ".devkit-lldb"
+START_TIMEOUT_S = 5.0
+_RETRY_S = 0.03
+_LOG_BYTES = 64 * 1024
+
+
+def push_server(device: Device, tools: LldbTools, device_dir: str) -> str:
+    """Make sure that exactly this lldb-server is on the phone; its absolute path there.
+
+    The name holds the content's hash, so one that is there, whole and executable, is the right
+    one. One round trip when nothing is to be done.
+    """
+    from devkit.device import PushItem, quote
+
+    with HashCache() as hashes:
+        digest = hashes.sha256(tools.server)
+    size = tools.server.stat().st_size
+    folder = posixpath.join(device_dir, FOLDER)
+    remote = posixpath.join(folder, f"lldb-server-{digest[:16]}")
+    look = device.shell(f"stat -c %s {quote([remote])} 2>/dev/null; mkdir -p {quote([folder])}")
+    if look.text.strip() == str(size):
+        return remote
+    staging = f"{remote}.{secrets.token_hex(4)}.tmp"
+    item = PushItem(local=tools.server, remote=staging, mode=0o755, mtime_s=int(tools.server.stat().st_mtime))
+    try:
+        with output.current().progress("pushing lldb-server", size, unit="bytes") as bar:
+            device.push([item], bar.advance)
+        device.shell(quote(["mv", "-f", staging, remote]), check=True)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            device.shell(quote(["rm", "-f", staging]))
+        raise
+    return remote
+
+
+class LldbServer:
+    """One `lldb-server gdbserver` on the phone, with its one connection. A context manager.
+
+    It listens on an abstract socket of the phone with a name nobody can guess: no other machine
+    can reach it. Leaving the context ends it and what it launched; so does the death of devkit.
+    """
+
+    def __init__(self, device: Device, server: str, *, launch: Launch | None, attach_pid: int | None) -> None:
+        self._device = device
+        self._server = server
+        self._launch = launch
+        self._attach_pid = attach_pid
+        self._name = f"devkit-{secrets.token_hex(12)}"
+        self._log = bytearray()
+        self._exit_code: int | None = None
+        self._ended = threading.Event()
+
+    def __enter__(self) -> LldbServer:
+        folder = posixpath.dirname(self._server)
+        self._guard = Guard(self._device, folder)
+        try:
+            self._stream = self._device.open_shell(self._guard.prefix + self.shell_text())
+        except BaseException:
+            self._guard.kill()
+            raise
+        threading.Thread(target=self._collect, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        with contextlib.suppress(DeviceError):
+            if self._ended.is_set() and self._attach_pid is not None:
+                self._guard.release()
+            else:
+                self._guard.kill()
+        self._stream.close()
+
+    def shell_text(self) -> str:
+        """The command for the phone's shell."""
+        return server_command(self._server, self._name, self._launch, self._attach_pid)
+
+    def connect(self) -> socket.socket:
+        """The session's one connection, over the adb server's transport.
+
+        gdbserver takes ONE connection, so nothing is probed: the first dial that succeeds is it.
+
+        Raises:
+            DebugError: lldb-server ended, or did not listen within START_TIMEOUT_S.
+        """
+        from devkit.device import NothingListens
+
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while True:
+            try:
+                return self._device.dial(f"localabstract:{self._name}")
+            except NothingListens:
+                if self._ended.wait(_RETRY_S):
+                    # It may have printed its reason just now.
+                    time.sleep(_RETRY_S)
+                    raise self._failed(f"lldb-server ended at once (exit code {self._exit_code})") from None
+                if time.monotonic() > deadline:
+                    raise self._failed(f"lldb-server did not listen within {START_TIMEOUT_S:g} s") from None
+
+    @property
+    def log(self) -> str:
+        """What lldb-server has printed."""
+        return self._log.decode("utf-8", "replace")
+
+    def _collect(self) -> None:
+        with contextlib.suppress(DeviceError, OSError):
+            for kind, data in self._stream:
+                if isinstance(data, int):
+                    self._exit_code = data
+                elif len(self._log) < _LOG_BYTES:
+                    self._log += data
+                assert kind
+        self._ended.set()
+
+    def _failed(self, what: str) -> DebugError:
+        text = tail(self.log)
+        hints = ["run the program without the debugger first: devkit run"]
+        if "personality" in text:
+            hints.insert(0, "the phone refuses to switch ASLR off")
+        if self._attach_pid is not None and "ttach" in text:
+            hints = [
+                f"devkit device shell -- cat /proc/{self._attach_pid}/status   # TracerPid: already debugged?",
+                "only processes of the shell user, or debuggable ones, can be attached to",
+            ]
+        return DebugError(what, where=PHONE, evidence=text, hints=hints)
+
+
+def server_command(server: str, name: str, launch: Launch | None, attach_pid: int | None) -> str:
+    """`cd … && exec env … lldb-server gdbserver …` for the phone's shell."""
+    from devkit.device import quote
+
+    listen = f"unix-abstract://{name}"
+    if launch is None:
+        assert attach_pid is not None
+        return "exec " + quote([server, "gdbserver", listen, "--attach", str(attach_pid)])
+    variables = [f"{key}={value}" for key, value in launch.environment().items()]
+    words: Sequence[str] = [
+        "env",
+        *variables,
+        server,
+        "gdbserver",
+        listen,
+        "--",
+        launch.program,
+        *launch.args,
+    ]
+    return f"cd {quote([launch.folder])} && exec {quote(words)}"

@@ -1,0 +1,153 @@
+"""From an app's name to a program that stands on the phone: resolve, build, plan, push."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devkit import config as configuration
+from devkit import engine
+from devkit.config import AppConfig, Config
+from devkit.errors import UsageError
+from devkit.runtime.closure import SearchDir, needed_closure
+from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
+from devkit.runtime.run import Launch, launch_for
+from devkit.symbols import is_elf
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.engine import BuildResult
+
+
+@dataclass(frozen=True)
+class LocalApp:
+    """An app as it stands on this machine: its program and where its libraries are."""
+
+    app: AppConfig
+    program: Path
+    artifacts: tuple[Path, ...] = ()
+    search: tuple[SearchDir, ...] = ()
+    build: BuildResult | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class PreparedApp:
+    """An app and its place on the phone; `plan` says what still has to travel."""
+
+    local: LocalApp
+    plan: DeployPlan
+    device_dir: str
+
+    @property
+    def libraries(self) -> tuple[Path, ...]:
+        """The deployed libraries' files on this machine, without the program."""
+        return tuple(f.local for f in self.plan.files[1:] if is_elf(f.local))
+
+    def launch(self, args: Sequence[str]) -> Launch:
+        """How to start it; `args` replace the app's own when there are any."""
+        app = self.local.app
+        return launch_for(self.plan.folder, self.plan.program, args or app.args, app.env)
+
+
+def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
+    """An app by its name in devkit.yaml, by an executable's path, or by its CMake target.
+
+    Returns:
+        The app, and the executable's path if the name was one.
+
+    Raises:
+        UsageError: a path that does not exist or is no program.
+    """
+    if name in config.apps:
+        return config.apps[name], None
+    path = Path(name).expanduser()
+    if "/" in name or "\\" in name:
+        if not path.is_file():
+            raise UsageError(f"{name} does not exist", hints=_app_hints(config))
+        if not is_elf(path):
+            raise UsageError(f"{name} is not a program for a phone (no ELF file)", hints=_app_hints(config))
+        return AppConfig(name=path.name), path.absolute()
+    return AppConfig(name=name), None
+
+
+def build_app(
+    config: Config, device: Device, name: str, *, profile: str | None = None, build: bool = True
+) -> LocalApp:
+    """Build what an app needs for this phone, or find it when `name` is a program's path.
+
+    Args:
+        profile: overrides the app's build profile.
+        build: False takes what the last build left.
+
+    Raises:
+        UsageError: no such app, profile or target.
+        BuildError, ToolMissing: the build failed.
+    """
+    app, path = find_app(config, name)
+    facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
+    if path is not None:
+        search = [SearchDir(path.parent, "beside the program")]
+        if facts.libc == "glibc":
+            search += _runtime_dirs(engine.host_toolchain())
+        return LocalApp(app, path, search=tuple(search))
+    plan = engine.plan_for(config, profile or app.profile, device=facts)
+    if name not in config.apps and engine.detect_engine(config.source) is None:
+        raise _unknown(config, name, ())
+    result = engine.build(plan) if build else engine.last_build(plan)
+    target = app.target or app.name
+    executables = {a.path.name: a for a in result.artifacts if a.kind == "executable"}
+    by_target = {a.target: a for a in result.artifacts if a.kind == "executable"}
+    artifact = executables.get(target) or by_target.get(target)
+    if artifact is None:
+        raise _unknown(config, target, tuple(executables))
+    libraries = tuple(a.path for a in result.artifacts if a.kind in ("shared", "module"))
+    return LocalApp(app, artifact.path, libraries, _runtime_dirs(plan.toolchain), result)
+
+
+def prepare_app(
+    config: Config, device: Device, local: LocalApp, *, device_dir: str | None = None
+) -> PreparedApp:
+    """Plan a deployment. Nothing on the phone changes, except that the folder is made.
+
+    Raises:
+        DeployError: a needed library or file is missing or of another ABI.
+    """
+    closure = needed_closure(
+        local.program,
+        abi=device.abi,
+        api_level=device.api_level,
+        libc=device.libc,
+        artifacts=local.artifacts,
+        search=local.search,
+    )
+    folder = device.writable_dir(device_dir or config.device.dir)
+    plan = plan_deployment(device, local.app.name, closure, local.app.files, device_dir=folder)
+    return PreparedApp(local, plan, folder)
+
+
+def deploy_app(device: Device, prepared: PreparedApp) -> None:
+    """Push what the plan says."""
+    apply_plan(device, prepared.plan)
+
+
+def _runtime_dirs(toolchain: engine.Toolchain) -> tuple[SearchDir, ...]:
+    return tuple(SearchDir(folder, "toolchain") for folder in toolchain.runtime_dirs)
+
+
+def _unknown(config: Config, name: str, executables: Sequence[str]) -> UsageError:
+    known = list(dict.fromkeys([*config.apps, *executables]))
+    guess = configuration.nearest(name, known)
+    hints = [f"did you mean {guess}?"] if guess else []
+    return UsageError(
+        f"there is no app or program named {name}",
+        evidence=f"the build makes: {', '.join(executables)}" if executables else None,
+        hints=[*hints, *_app_hints(config)],
+    )
+
+
+def _app_hints(config: Config) -> list[str]:
+    if config.apps:
+        return ["apps in devkit.yaml: " + ", ".join(config.apps)]
+    return ["devkit init writes a devkit.yaml where apps are named", "or give the path of an executable"]

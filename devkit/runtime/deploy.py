@@ -1,0 +1,331 @@
+"""What travels to the phone and why: a plan first, then its execution. Only differences travel."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devkit import output
+from devkit.config import FileMapping
+from devkit.errors import PHONE, DeployError, DeviceError
+from devkit.runtime.hashes import HashCache, regular_files
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.runtime.closure import Closure
+
+MANIFEST = ".devkit-manifest.json"
+_STAGING = ".devkit-staging-"
+_STALE_STAGING_MINUTES = 60
+
+
+@dataclass(frozen=True)
+class DeployFile:
+    """One file of a deployment.
+
+    `remote` is relative to the app's folder on the phone, `reason` says why it is part of the
+    deployment, `action` is "push" or "keep", `why` says why it travels or does not.
+    """
+
+    local: Path
+    remote: str
+    size: int
+    mode: int
+    mtime_s: int
+    sha256: str
+    reason: str
+    action: str
+    why: str
+
+
+@dataclass(frozen=True)
+class DeployPlan:
+    """Everything `apply_plan` will do. `folder` is the app's absolute folder on the phone."""
+
+    serial: str
+    folder: str
+    program: str
+    files: tuple[DeployFile, ...]
+
+    @property
+    def to_push(self) -> tuple[DeployFile, ...]:
+        return tuple(f for f in self.files if f.action == "push")
+
+    @property
+    def push_bytes(self) -> int:
+        """Bytes of the files that travel."""
+        return sum(f.size for f in self.to_push)
+
+    @property
+    def program_path(self) -> str:
+        """The program's absolute path on the phone."""
+        return posixpath.join(self.folder, self.program)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as `--json` prints it."""
+        return {
+            "serial": self.serial,
+            "folder": self.folder,
+            "program": self.program,
+            "push_files": len(self.to_push),
+            "push_bytes": self.push_bytes,
+            "files": [
+                {
+                    "local": str(f.local),
+                    "remote": f.remote,
+                    "size": f.size,
+                    "sha256": f.sha256,
+                    "action": f.action,
+                    "reason": f.reason,
+                    "why": f.why,
+                }
+                for f in self.files
+            ],
+        }
+
+    def as_text(self) -> str:
+        """The plan as a table for people."""
+        rows: list[tuple[str, ...]] = [
+            (f.action, f.remote, output.human_bytes(f.size), f.reason, f.why) for f in self.files
+        ]
+        total = f"{len(self.to_push)} of {len(self.files)} files, {output.human_bytes(self.push_bytes)}"
+        return (
+            output.table(rows, ("ACTION", "FILE", "SIZE", "BECAUSE", "STATE"))
+            + f"{total} travel to {self.folder} on {self.serial}\n"
+        )
+
+
+def plan_deployment(
+    device: Device,
+    app: str,
+    closure: Closure,
+    files: Iterable[FileMapping] = (),
+    *,
+    device_dir: str,
+) -> DeployPlan:
+    """Compare what an app needs with what its folder on the phone holds. One shell round trip.
+
+    Args:
+        app: names the app's folder below `device_dir`.
+        closure: the program and its libraries.
+        files: data files and folders of the app.
+
+    Raises:
+        DeployError: a data file does not exist, or two files want the same place.
+    """
+    folder = posixpath.join(device_dir, app)
+    wanted: dict[str, tuple[Path, str]] = {}
+    for needed in closure.files:
+        reason = "the program" if needed.needed_by is None else f"needed by {needed.needed_by}"
+        _claim(wanted, needed.name, needed.elf.path, reason)
+    for mapping in files:
+        for remote, local in _expand(mapping):
+            _claim(wanted, remote, local, "devkit.yaml files:")
+
+    manifest, present = _look(device, folder)
+    planned: list[DeployFile] = []
+    total = sum(local.stat().st_size for local, _ in wanted.values())
+    with HashCache() as hashes, output.current().progress("hashing", total, unit="bytes") as bar:
+        for remote, (local, reason) in wanted.items():
+            status = local.stat()
+            digest = hashes.sha256(local, bar.advance)
+            executable = bool(status.st_mode & stat.S_IXUSR) or remote == closure.files[0].name
+            action, why = _compare(remote, digest, status.st_size, manifest, present)
+            planned.append(
+                DeployFile(
+                    local=local,
+                    remote=remote,
+                    size=status.st_size,
+                    mode=0o755 if executable else 0o644,
+                    mtime_s=int(status.st_mtime),
+                    sha256=digest,
+                    reason=reason,
+                    action=action,
+                    why=why,
+                )
+            )
+    return DeployPlan(device.serial, folder, closure.files[0].name, tuple(planned))
+
+
+def apply_plan(device: Device, plan: DeployPlan) -> None:
+    """Make the phone's folder what the plan says.
+
+    Files travel under temporary names into a staging folder; only when all have arrived are they
+    moved to their places and the manifest is written. After a failure the phone holds what it
+    held before.
+
+    Raises:
+        DeployError: the phone refused a file (disk full, no permission).
+        DeviceError: the phone or the link went away.
+    """
+    from devkit.device import PushItem, quote
+
+    pushing = plan.to_push
+    if not pushing:
+        return
+    staging = posixpath.join(plan.folder, _STAGING + secrets.token_hex(6))
+    folders = sorted({posixpath.dirname(posixpath.join(plan.folder, f.remote)) for f in pushing})
+    old = quote(["find", plan.folder, "-maxdepth", "1", "-name", _STAGING + "*",
+                 "-mmin", f"+{_STALE_STAGING_MINUTES}"])  # fmt: skip
+    made = device.shell(
+        f'{quote(["mkdir", "-p", staging, *folders])} && for d in $({old} 2>/dev/null); do rm -rf "$d"; done'
+    )
+    if made.exit_code != 0:
+        raise DeployError(
+            f"the folder {plan.folder} cannot be made on the phone",
+            where=PHONE,
+            evidence=made.stderr.decode("utf-8", "replace"),
+            hints=["choose another one: device.dir in devkit.yaml or --device-dir"],
+        )
+    items = [
+        PushItem(local=f.local, remote=posixpath.join(staging, str(i)), mode=f.mode, mtime_s=f.mtime_s)
+        for i, f in enumerate(pushing)
+    ]
+    manifest = {
+        "version": 1,
+        "files": {f.remote: {"sha256": f.sha256, "size": f.size, "mtime": f.mtime_s} for f in plan.files},
+    }
+    data = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    items.append(PushItem(local=data, remote=posixpath.join(staging, "manifest"), mode=0o644, mtime_s=0))
+    label = f"pushing {len(pushing)} files"
+    with _staged(device, staging):
+        with output.current().progress(label, plan.push_bytes, unit="bytes") as bar:
+            device.push(items, bar.advance)
+        moves = [
+            quote(["mv", "-f", posixpath.join(staging, str(i)), posixpath.join(plan.folder, f.remote)])
+            for i, f in enumerate(pushing)
+        ]
+        moves.append(
+            quote(["mv", "-f", posixpath.join(staging, "manifest"), posixpath.join(plan.folder, MANIFEST)])
+        )
+        # One command line, fed through stdin: an argument list of thousands of files has a limit.
+        moved = device.shell("sh -e", stdin="\n".join(moves).encode() + b"\n", timeout_s=120)
+        if moved.exit_code != 0:
+            raise DeployError(
+                "the files arrived, but could not be moved to their places",
+                where=PHONE,
+                evidence=moved.stderr.decode("utf-8", "replace"),
+                hints=[f"devkit device shell -- ls -la {plan.folder}"],
+            )
+
+
+@contextlib.contextmanager
+def _staged(device: Device, staging: str) -> Iterator[None]:
+    """Remove the staging folder afterwards, also when something failed."""
+    from devkit.device import quote
+
+    try:
+        yield
+    except BaseException as error:
+        try:
+            device.shell(quote(["rm", "-rf", staging]))
+        except Exception:  # the first error is the one to tell
+            pass
+        if isinstance(error, DeviceError) and _is_full(error):
+            raise _disk_full(device, staging, error) from None
+        raise
+    device.shell(quote(["rm", "-rf", staging]))
+
+
+def _is_full(error: DeviceError) -> bool:
+    return "No space left on device" in f"{error.what} {error.evidence}"
+
+
+def _disk_full(device: Device, staging: str, error: DeviceError) -> DeployError:
+    from devkit.device import quote
+
+    folder = posixpath.dirname(staging)
+    try:
+        free = device.shell(quote(["df", "-h", folder])).text
+    except DeviceError:
+        free = ""
+    return DeployError(
+        "the phone's storage is full; what was there before is unchanged",
+        where=PHONE,
+        evidence=f"{error.evidence or error.what}\n{free}".strip(),
+        hints=[f"make room: devkit device shell -- du -sh {posixpath.dirname(folder)}/*"],
+    )
+
+
+def _claim(wanted: dict[str, tuple[Path, str]], remote: str, local: Path, reason: str) -> None:
+    other = wanted.get(remote)
+    if other is not None and other[0].resolve() != local.resolve():
+        raise DeployError(
+            f"two files want to be {remote} on the phone",
+            evidence=f"{other[0]} ({other[1]})\n{local} ({reason})",
+            hints=["give one of them another `remote:` in devkit.yaml"],
+        )
+    wanted[remote] = (local, reason)
+
+
+def _expand(mapping: FileMapping) -> Iterator[tuple[str, Path]]:
+    remote = posixpath.normpath(mapping.remote)
+    if remote.startswith(("..", "/")):
+        raise DeployError(
+            f"`remote: {mapping.remote}` leaves the app's folder on the phone",
+            hints=["use a path relative to the app's folder"],
+        )
+    if mapping.local.is_dir():
+        for file in regular_files(mapping.local):
+            inner = file.relative_to(mapping.local).as_posix()
+            yield posixpath.normpath(posixpath.join(remote, inner)), file
+    elif mapping.local.is_file():
+        yield remote, mapping.local
+    else:
+        raise DeployError(
+            f"{mapping.local} does not exist",
+            evidence="it is named under `files:` in devkit.yaml",
+            hints=["devkit config show --origin says which line names it"],
+        )
+
+
+def _look(device: Device, folder: str) -> tuple[Mapping[str, Any], Mapping[str, tuple[int, int]]]:
+    """The manifest of a folder, and (size, mtime) of each file that is really there."""
+    from devkit.device import quote
+
+    mark = secrets.token_hex(8)
+    result = device.shell(
+        f"cd {quote([folder])} 2>/dev/null || exit 0; cat {MANIFEST} 2>/dev/null; echo; echo {mark}; "
+        "find . -type f -exec stat -c '%s %Y %n' {} +",
+        timeout_s=60,
+    )
+    head, _, tail = result.stdout.decode("utf-8", "surrogateescape").partition(f"\n{mark}\n")
+    try:
+        files = json.loads(head)["files"] if head.strip() else {}
+        manifest = {k: v for k, v in files.items() if isinstance(v, dict)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        # Half a manifest proves nothing: everything travels again.
+        manifest = {}
+    present: dict[str, tuple[int, int]] = {}
+    for line in tail.splitlines():
+        size, _, rest = line.partition(" ")
+        mtime, _, name = rest.partition(" ")
+        if size.isdigit() and mtime.lstrip("-").isdigit():
+            present[posixpath.normpath(name)] = (int(size), int(mtime))
+    return manifest, present
+
+
+def _compare(
+    remote: str,
+    digest: str,
+    size: int,
+    manifest: Mapping[str, Any],
+    present: Mapping[str, tuple[int, int]],
+) -> tuple[str, str]:
+    known, there = manifest.get(remote), present.get(remote)
+    if there is None:
+        return "push", "not on the phone"
+    if known is None:
+        return "push", "on the phone, but not by devkit"
+    if known.get("sha256") != digest:
+        return "push", "content changed"
+    if there != (known.get("size"), known.get("mtime")) or there[0] != size:
+        return "push", "changed on the phone"
+    return "keep", "unchanged"

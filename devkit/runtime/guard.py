@@ -1,0 +1,91 @@
+"""Nothing of ours outlives devkit on the phone: a guard there ends it when our connection ends.
+
+adbd does not kill what a closed shell stream was running (only a pty sends SIGHUP). The guard is
+a second shell whose stdin is a stream we hold open: end of file on it, also after `kill -9` of
+devkit or a cut link, makes it kill every process of the guarded session.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from devkit.device import quote
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+
+# The session id is field 6 of /proc/PID/stat; the command name in field 2 may hold blanks and
+# parentheses, so fields are counted behind the last ')'.
+_GUARD = """
+f={file}
+while read -r word; do
+  [ "$word" = done ] && {{ rm -f "$f"; exit 0; }}
+done
+i=0
+while [ ! -s "$f" ] && [ $i -lt 10 ]; do sleep 0.1; i=$((i+1)); done
+sid=
+[ -s "$f" ] && read -r sid < "$f"
+rm -f "$f"
+[ -n "$sid" ] || exit 0
+signal_members() {{
+  found=
+  for stat in /proc/[0-9]*/stat; do
+    line=
+    {{ read -r line < "$stat"; }} 2>/dev/null || continue
+    pid=${{line%% *}}
+    set -- ${{line##*) }}
+    [ "$4" = "$sid" ] && [ "$1" != Z ] && kill -"$signal" "$pid" 2>/dev/null && found=1
+  done
+}}
+for signal in TERM KILL KILL; do
+  signal_members
+  [ -n "$found" ] || exit 0
+  i=0
+  while [ $i -lt {grace_steps} ] && kill -0 "$sid" 2>/dev/null; do sleep 0.1; i=$((i+1)); done
+done
+"""
+
+GRACE_S = 1.0
+
+
+class Guard:
+    """Watches over one session of processes on the phone. Use as a context manager.
+
+    `prefix` is shell text to put before the guarded command: it makes the command's session
+    known to the guard. The command itself must be `exec`ed or run in that same shell.
+    """
+
+    def __init__(self, device: Device, folder: str) -> None:
+        self._file = f"{folder}/.devkit-guard-{secrets.token_hex(8)}"
+        script = _GUARD.format(file=quote([self._file]), grace_steps=int(GRACE_S * 10))
+        self._stream = device.open_shell(script)
+
+    @property
+    def prefix(self) -> str:
+        """Shell text that tells the guard the session of the shell it runs in.
+
+        adbd gives each command a session of its own; where one does not, nothing is written:
+        the session would be adbd's.
+        """
+        file = quote([self._file])
+        return (
+            "devkit_stat=; read -r devkit_stat < /proc/$$/stat; set -- ${devkit_stat##*) }; "
+            f'[ "$4" = "$$" ] && echo "$$" > {file}; set --; '
+        )
+
+    def release(self) -> None:
+        """The guarded command has ended by itself: nothing to kill."""
+        try:
+            self._stream.write_stdin(b"done\n")
+            self._stream.wait(timeout_s=2)
+        finally:
+            self._stream.close()
+
+    def kill(self) -> None:
+        """End the guarded session now: SIGTERM, after GRACE_S SIGKILL. Returns when it is done."""
+        try:
+            self._stream.close_stdin()
+            self._stream.wait(timeout_s=3 * GRACE_S + 2)
+        finally:
+            self._stream.close()
