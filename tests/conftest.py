@@ -1,0 +1,50 @@
+"""Options, and the rule that a skip is a failure unless it is announced in EXPECTED_SKIPS."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+# Reasons of skips that are right on some machines; anything else fails a CI run.
+EXPECTED_SKIPS: tuple[str, ...] = ("slow: runs with script/test --all",)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    kept = [item for item in items if "slow" not in item.keywords]
+    dropped = [item for item in items if "slow" in item.keywords]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if not any(expected in reason for expected in EXPECTED_SKIPS):
+            report.outcome = "failed"
+            report.longrepr = f"unexpected skip: {reason}"
+
+
+@pytest.fixture(autouse=True)
+def _private_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State and config of the user who runs the tests are neither read nor written.
+
+    The cache stays shared: phone images and hashes are keyed by content.
+    """
+    base = tmp_path_factory.mktemp("xdg")
+    for name in ("CONFIG", "STATE", "DATA"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(base / name.lower()))
+    for name in list(os.environ):
+        if name.startswith(("DEVKIT_", "ANDROID_", "ADB_")):
+            monkeypatch.delenv(name)
