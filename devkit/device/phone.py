@@ -1,0 +1,407 @@
+"""One phone behind an adb server: commands, files, sockets, properties, processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from devkit import output
+from devkit.device import processes, workdir
+from devkit.device.connection import CONNECT_TIMEOUT_S, Deadline, ask, open_service
+from devkit.device.processes import ProcessEntry
+from devkit.device.properties import FACTS_SCRIPT, Facts, fingerprint, parse_facts, parse_properties
+from devkit.device.quoting import quote, quote_word
+from devkit.device.servers import AdbServer
+from devkit.device.shell import (
+    ShellStream,
+    ShellV1Stream,
+    ShellV2Stream,
+    shell_service,
+    wrap_for_v1,
+)
+from devkit.device.sync import FileStat, PushItem, SyncSession
+from devkit.errors import PHONE, DeviceError, FileError, OperationTimeout
+
+SHELL_TIMEOUT_S = 30.0
+# The adb server copies a service's name into one packet and aborts when the phone takes less:
+# 4 KiB before Android 7 (no shell_v2), 256 KiB since; four hexadecimal digits carry 65535.
+COMMAND_BYTES_V2, COMMAND_BYTES_V1 = 64_000, 4_000
+
+
+@dataclass(frozen=True)
+class ShellResult:
+    """A command that has ended on the phone. A signal n ended it when `exit_code` is 128 + n."""
+
+    command: str
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        """stdout, decoded; bytes that are not UTF-8 become U+FFFD."""
+        return self.stdout.decode("utf-8", "replace")
+
+
+class Device:
+    """A phone. Making one asks nothing; facts that cannot change are asked once and kept.
+
+    Attributes:
+        serial: its name at the adb server.
+        server: the adb server through which it is reached.
+        round_trips: how many requests have waited for the phone so far.
+
+    Every method raises, besides what it names: DeviceNotReady (gone, offline, unauthorized),
+    PhoneLost (broke off midway), OperationTimeout, ServerUnreachable.
+    """
+
+    def __init__(self, serial: str, server: AdbServer) -> None:
+        self.serial = serial
+        self.server = server
+        self.round_trips = 0
+        self._writable: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Device({self.serial!r}, {self.server.name})"
+
+    # Commands
+
+    def shell(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout_s: float | None = SHELL_TIMEOUT_S,
+        stdin: bytes = b"",
+        check: bool = False,
+    ) -> ShellResult:
+        """Run a command to its end and collect its output.
+
+        Args:
+            command: a line for the phone's sh, or words that are quoted for it.
+            stdin: its whole input; it always sees the end of it.
+            check: raise when the exit code is not 0.
+
+        Raises:
+            DeviceError: the exit code is not 0 and `check` is set.
+            OperationTimeout: it is not done after `timeout_s`; the phone hangs up on it then.
+        """
+        line = _line(command)
+        deadline = Deadline(timeout_s)
+        parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        with self._open(line, pty=False, term=None, stdin_bytes=len(stdin)) as stream:
+            if len(stdin) > 0:
+                # Beside the reading: the command may fill its output before it reads all input.
+                threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
+            else:
+                stream.close_stdin()
+            while True:
+                try:
+                    name, data = stream.read(deadline.left_s())
+                    # A command that never stops talking never lets `read` time out.
+                    late = deadline.passed() and name != "exit"
+                except OperationTimeout:
+                    late = True
+                if late:
+                    raise OperationTimeout(
+                        f"`{_short(line)}` was not done on the phone {self.serial} after {timeout_s:g} s",
+                        where=PHONE,
+                        evidence=_tail(b"".join(parts["stderr"] or parts["stdout"])),
+                    )
+                if isinstance(data, int):
+                    break
+                parts[name].append(data)
+        result = ShellResult(line, data, b"".join(parts["stdout"]), b"".join(parts["stderr"]))
+        if check and result.exit_code != 0:
+            raise DeviceError(
+                f"`{_short(line)}` failed on the phone {self.serial} (exit code {result.exit_code})",
+                where=PHONE,
+                evidence=_tail(result.stderr or result.stdout),
+            )
+        return result
+
+    def open_shell(
+        self,
+        command: str | Sequence[str],
+        *,
+        pty: bool = False,
+        term: str | None = None,
+        size: tuple[int, int] | None = None,
+    ) -> ShellStream:
+        """Start a command and talk with it while it runs. An empty command is a login shell.
+
+        Args:
+            pty: give it a terminal (stderr then arrives as stdout).
+            term: value of TERM for it.
+            size: (rows, columns) of the terminal.
+        """
+        stream = self._open(_line(command), pty=pty, term=term, stdin_bytes=None)
+        if size is not None:
+            stream.resize(*size)
+        return stream
+
+    def _open(self, line: str, *, pty: bool, term: str | None, stdin_bytes: int | None) -> ShellStream:
+        doing = f"running `{_short(line)}`" if line else "opening a shell"
+        v2 = "shell_v2" in self.features
+        marker = None
+        sent = line
+        if not v2 and line:
+            sent, marker = wrap_for_v1(line, stdin_bytes=stdin_bytes)
+        limit = COMMAND_BYTES_V2 if v2 else COMMAND_BYTES_V1
+        if len(sent.encode("utf-8", "surrogateescape")) > limit:
+            raise DeviceError(
+                f"a command line is too long for the phone {self.serial}",
+                evidence=f"{len(sent)} characters; adb carries {limit} bytes: {_short(line)}",
+                hints=["put long arguments into a file, push it and name the file"],
+            )
+        sock = self.dial(shell_service(sent, v2=v2, pty=pty, term=term), doing=doing)
+        if v2:
+            return ShellV2Stream(sock, server=self.server, serial=self.serial, doing=doing)
+        return ShellV1Stream(sock, marker, server=self.server, serial=self.serial, doing=doing)
+
+    # Sockets
+
+    def dial(self, service: str, *, doing: str | None = None) -> socket.socket:
+        """Connect to a socket on the phone through the adb server: no forward, nothing to clean up.
+
+        Args:
+            service: "localabstract:NAME", "tcp:PORT", "localfilesystem:PATH", or any adb service.
+
+        Returns:
+            a blocking socket without timeout, with TCP_NODELAY. adb loses a half-close.
+
+        Raises:
+            NothingListens: nobody is at that socket.
+        """
+        self.round_trips += 1
+        return open_service(self.server, self.serial, service, doing=doing or f"dialling {service}")
+
+    # Files
+
+    def push(self, items: Sequence[PushItem], on_bytes: Callable[[int], None] | None = None) -> None:
+        """Send files over one connection, without waiting for each. Folders must exist.
+
+        Args:
+            on_bytes: called with the number of bytes of content sent since the last call.
+
+        Raises:
+            DeviceError: the phone refused a file (disk full, …); carries its words.
+            FileError: a local file cannot be read.
+        """
+        if not items:
+            return
+        with self._sync(f"pushing {len(items)} files") as session:
+            session.push(items, on_bytes)
+
+    def push_bytes(self, data: bytes, remote: str, *, mode: int = 0o644, mtime_s: int | None = None) -> None:
+        """Make a file on the phone from bytes. Raises as `push`."""
+        self.push([PushItem(data, remote, mode, int(time.time()) if mtime_s is None else mtime_s)])
+
+    def pull(self, remote: str, local: Path, on_bytes: Callable[[int], None] | None = None) -> int:
+        """Copy a file from the phone; it appears under its name when it is complete.
+
+        Returns:
+            its size in bytes.
+
+        Raises:
+            DeviceError: the phone cannot read it; carries its words.
+            FileError: the local file cannot be written.
+        """
+        temporary = local.with_name(f".{local.name[:200]}.{secrets.token_hex(4)}.part")
+        try:
+            with open(temporary, "xb") as file:
+
+                def write(data: bytes) -> None:
+                    file.write(data)
+                    if on_bytes is not None:
+                        on_bytes(len(data))
+
+                with self._sync(f"pulling {remote}") as session:
+                    count = session.pull(remote, write)
+            os.replace(temporary, local)
+        except OSError as error:
+            raise FileError(f"cannot write {local}", evidence=os.strerror(error.errno or 0)) from None
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+        return count
+
+    def read_bytes(self, remote: str) -> bytes:
+        """The content of a file on the phone. Raises as `pull`."""
+        parts: list[bytes] = []
+        with self._sync(f"pulling {remote}") as session:
+            session.pull(remote, parts.append)
+        return b"".join(parts)
+
+    def stat(self, paths: Sequence[str], *, follow: bool = True) -> dict[str, FileStat | None]:
+        """What is at each path (None: nothing), in one connection and one round trip.
+
+        Raises:
+            DeviceError: the phone may not look at a path.
+        """
+        if not paths:
+            return {}
+        with self._sync(f"looking at {len(paths)} files") as session:
+            return session.stat(paths, follow=follow)
+
+    def list_dir(self, remote: str) -> dict[str, FileStat]:
+        """What is in a folder, by name.
+
+        Raises:
+            DeviceError: there is no such folder.
+        """
+        with self._sync(f"listing {remote}") as session:
+            return session.list_dir(remote)
+
+    def writable_dir(self, preferred: str) -> str:
+        """A folder in which files can be written and run: `preferred` if the phone agrees.
+
+        Creates it. Falls back to /data/local/tmp/devkit and $TMPDIR/devkit, and says so.
+
+        Raises:
+            DeviceError: none will do; carries what the phone said of each.
+        """
+        if preferred in self._writable:
+            return self._writable[preferred]
+        said = self.shell(workdir.trial_script(preferred))
+        folder, refused = workdir.parse_trial(said.text.splitlines())
+        if folder is None:
+            raise DeviceError(
+                f"the phone {self.serial} has no folder in which programs can be put and run",
+                where=PHONE,
+                evidence="\n".join(refused) or _tail(said.stderr or said.stdout),
+                hints=["set device.dir to a folder that the shell user may write", "free space on the phone"],
+            )
+        if folder != preferred:
+            output.current().warn(f"{refused[0]}; using {folder} on the phone {self.serial}")
+        self._writable[preferred] = folder
+        return folder
+
+    @contextlib.contextmanager
+    def _sync(self, doing: str) -> Iterator[SyncSession]:
+        features = self.features
+        sock = self.dial("sync:", doing=doing)
+        with SyncSession(sock, server=self.server, serial=self.serial, features=features) as session:
+            yield session
+
+    # What it is
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """The adb features of the phone. The adb server knows them: the phone is not asked."""
+        return frozenset(ask(self.server, f"host-serial:{self.serial}:features").split(","))
+
+    @cached_property
+    def properties(self) -> Mapping[str, str]:
+        """All system properties (`getprop`)."""
+        return parse_properties(self.shell("getprop", check=True).text)
+
+    @property
+    def model(self) -> str:
+        return self.properties.get("ro.product.model", "")
+
+    @property
+    def abi(self) -> str:
+        """The preferred ABI, as "arm64-v8a"."""
+        return self._required("ro.product.cpu.abi")
+
+    @property
+    def abilist(self) -> tuple[str, ...]:
+        """All ABIs, preferred first."""
+        listed = self.properties.get("ro.product.cpu.abilist") or self.abi
+        return tuple(listed.split(","))
+
+    @property
+    def api_level(self) -> int:
+        """The Android API level, as 34 for Android 14."""
+        text = self._required("ro.build.version.sdk")
+        if not text.isdigit():
+            raise DeviceError(
+                f"the API level of the phone {self.serial} is no number", where=PHONE, evidence=text
+            )
+        return int(text)
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells its system image from another's."""
+        return fingerprint(self.properties)
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is a phone of `devkit sim`."""
+        return bool(self.properties.get("ro.devkit.sim"))
+
+    @property
+    def libc(self) -> str:
+        """The C library its programs need: "bionic", or "glibc" on a virtual phone."""
+        return "glibc" if self.properties.get("ro.devkit.libc") == "glibc" else "bionic"
+
+    def facts(self, folder: str) -> Facts:
+        """Page size, and free space at `folder`, as they are now."""
+        script = FACTS_SCRIPT.format(folder=quote_word(folder))
+        return parse_facts(self.shell(script).text)
+
+    def _required(self, key: str) -> str:
+        value = self.properties.get(key)
+        if not value:
+            raise DeviceError(
+                f"the phone {self.serial} does not tell its {key}",
+                where=PHONE,
+                evidence=f"getprop prints {len(self.properties)} properties",
+                hints=["wait until the phone has booted: devkit device shell -- getprop sys.boot_completed"],
+            )
+        return value
+
+    # Processes
+
+    def list_processes(self) -> list[ProcessEntry]:
+        """All processes that the shell user may see, by pid, in one round trip."""
+        return processes.parse_processes(self.shell(processes.LIST_SCRIPT, check=True).stdout)
+
+    def find_process(self, wanted: str | int) -> ProcessEntry:
+        """The one process with that pid or name.
+
+        Raises:
+            DeviceError: there is none (names the nearest), or several (lists their pids).
+        """
+        return processes.find_process(self.list_processes(), wanted)
+
+    # Everything else adb can do
+
+    @property
+    def adbutils(self) -> Any:
+        """adbutils' AdbDevice for this phone (installing, screenshots, …); its import takes 0.2 s."""
+        from devkit.device.adb_connection import whole_device
+
+        return whole_device(
+            self.server.host, self.server.port, self.serial, connect_timeout_s=CONNECT_TIMEOUT_S
+        )
+
+
+def _line(command: str | Sequence[str]) -> str:
+    line = command if isinstance(command, str) else quote(command)
+    if "\0" in line:
+        quote_word(line)  # raises: the one message about NUL
+    return line
+
+
+def _feed(stream: ShellStream, data: bytes) -> None:
+    stream.write_stdin(data)
+    stream.close_stdin()
+
+
+def _short(line: str) -> str:
+    first = line.strip().partition("\n")[0]
+    return first if len(first) <= 80 and first == line.strip() else first[:77] + "..."
+
+
+def _tail(data: bytes, lines: int = 15) -> str:
+    return "\n".join(data.decode("utf-8", "replace").strip().splitlines()[-lines:])
