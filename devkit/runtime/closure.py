@@ -75,9 +75,12 @@ def needed_closure(
     files = [NeededFile(program.name, info, None, "build" if program.name in built else "program")]
     seen = {program.name}
     system: dict[str, None] = {}
+    missing: dict[str, list[str]] = {}
     # Breadth first, as the dynamic linker does.
     for current in files:
         for name in current.elf.needed:
+            if name in missing:
+                missing[name].append(current.name)
             if name in seen:
                 continue
             seen.add(name)
@@ -87,7 +90,9 @@ def needed_closure(
             elif name in on_phone:
                 system[name] = None
             else:
-                raise _missing(name, current.name, abi, built, search, libc, api_level)
+                missing[name] = [current.name]
+    if missing:
+        raise _missing(missing, abi, built, search, libc, api_level)
     return Closure(tuple(files), tuple(system))
 
 
@@ -119,29 +124,32 @@ def _find(
 
 
 def _missing(
-    name: str,
-    needed_by: str,
+    missing: dict[str, list[str]],
     abi: str,
     built: dict[str, Path],
     search: Sequence[SearchDir],
     libc: str,
     api_level: int,
 ) -> DeployError:
-    others = [*([built[name]] if name in built else []), *(s.path / name for s in search)]
-    for path in others:
+    """The error for libraries that are nowhere; all of them, with everyone who needs them."""
+    # Deepest first: the library that really uses it comes before those that only pass it on.
+    needs = {name: ", ".join(reversed(users)) for name, users in missing.items()}
+    name, users = next(iter(needs.items()))
+    for path in [*([built[name]] if name in built else []), *(folder.path / name for folder in search)]:
         if is_elf(path):
-            return _wrong_abi(read_elf(path), abi, needed_by)
-    looked = "\n".join(f"{folder.path} ({folder.origin})" for folder in search)
+            return _wrong_abi(read_elf(path), abi, users)
     since = _tables()[libc].get(name)
     if since is not None:
         return DeployError(
-            f"{name}, needed by {needed_by}, is on phones from API level {since} on; this one has {api_level}",
+            f"{name}, needed by {users}, is on phones from API level {since} on; this has {api_level}",
             hints=[f"build without it, or use a phone with API level {since} or later"],
         )
+    looked = "\n".join(f"{folder.path} ({folder.origin})" for folder in search)
+    more = "".join(f"\nalso missing: {other}, needed by {who}" for other, who in list(needs.items())[1:])
     return DeployError(
-        f"{name}, needed by {needed_by}, was not found",
-        evidence="looked in:\n" + looked if looked else None,
-        hints=["build the target that makes it, or add its folder to the app's `files:` in devkit.yaml"],
+        f"{name}, needed by {users}, was not found",
+        evidence=("looked in:\n" + looked if looked else "no folder to look in") + more,
+        hints=["build the target that makes it, or put it beside the program"],
     )
 
 

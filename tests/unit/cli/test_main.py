@@ -1,0 +1,119 @@
+"""The command line's frame: lazy loading, one error handler, exit codes, JSON errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import typer
+
+from devkit import __version__
+from devkit.cli.commands import COMMANDS
+
+
+def devkit(*args: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "devkit", *args],
+        cwd=cwd,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_version_is_answered_without_typer() -> None:
+    code = (
+        "import sys; sys.argv = ['devkit', '--version']\nfrom devkit.__main__ import main\n"
+        "try: main()\nfinally: assert 'typer' not in sys.modules and 'yaml' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"devkit {__version__}\n", "")
+
+
+def test_help_lists_every_command_and_loads_none() -> None:
+    done = devkit("--help")
+    assert done.returncode == 0
+    for name, entry in COMMANDS.items():
+        assert name in done.stdout and entry.help.split(".")[0] in done.stdout
+    heavy = ("yaml", "adbutils", "paramiko", "rich", "elftools", "jinja2", "devkit.sim", "devkit.engine")
+    code = (
+        "import sys\nfrom devkit.cli.main import run\nrun(['--help'])\n"
+        f"print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    app = import_module(f"devkit.cli.{COMMANDS[name].module}").app
+    assert isinstance(app, typer.Typer)
+    done = devkit(name, "--help")
+    assert done.returncode == 0 and "Usage: devkit " + name in done.stdout
+
+
+@pytest.mark.parametrize("args", [("cnofig",), ("config", "shw"), ("config", "show", "--orign"), ("run",)])
+def test_usage_errors_exit_2_with_a_hint_and_no_traceback(args: tuple[str, ...]) -> None:
+    done = devkit(*args)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "error" in done.stderr and "try: devkit" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_unknown_command_names_the_nearest() -> None:
+    assert "try: devkit config" in devkit("cnofig").stderr
+
+
+def test_json_errors_are_json_on_stdout(tmp_path: Path) -> None:
+    (tmp_path / "devkit.yaml").write_text("enigne: mnn\n")
+    done = devkit("config", "show", "--json", cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr == ""
+    error = json.loads(done.stdout)
+    assert error["kind"] == "ConfigError" and error["hints"][0] == "did you mean `engine`?"
+
+
+def test_a_fault_of_devkit_is_named_as_one(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom devkit import config\nfrom devkit.cli.main import run\n"
+        "def broken(*a, **k): raise RuntimeError('boom')\nconfig.load = broken\n"
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    for extra, traceback_shown in ([], False), (["--debug"], True):
+        done = subprocess.run(
+            [sys.executable, "-c", code, "config", "show", *extra],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 125
+        assert "devkit itself failed: RuntimeError: boom" in done.stderr
+        assert ("Traceback (most recent call last)" in done.stderr) is traceback_shown
+
+
+def test_config_show_origin(tmp_path: Path) -> None:
+    (tmp_path / "devkit.yaml").write_text("engine: mnn\napps: {llm_demo: {args: [a b]}}\n")
+    done = devkit("config", "show", "--origin", "--json", cwd=tmp_path, DEVKIT_BUILD_JOBS="2")
+    shown = json.loads(done.stdout)
+    assert shown["engine"] == {"value": "mnn", "origin": f"project ({tmp_path / 'devkit.yaml'}:1)"}
+    assert shown["build.jobs"] == {"value": 2, "origin": "environment (DEVKIT_BUILD_JOBS)"}
+    assert shown["apps.llm_demo.args"]["value"] == ["a b"]
+
+
+def test_config_keys_lists_all_options() -> None:
+    rows = json.loads(devkit("config", "keys", "--json").stdout)
+    keys = {row["key"] for row in rows}
+    assert {"engine", "device.serial", "profiles.NAME.options", "apps.NAME.files"} <= keys
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"'{sys.executable}' -m devkit config keys | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr and "Broken" not in done.stderr
