@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
@@ -52,6 +51,8 @@ class Output:
     def data(self, value: Any, human: str | None = None) -> None:
         """Print a result: `value` as JSON in json mode, else `human` (or `value` as text)."""
         if self.json_mode:
+            import json
+
             text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
         else:
             text = human if human is not None else str(value)
@@ -89,6 +90,8 @@ class Output:
     def error(self, error: DevkitError) -> None:
         """Print an error: what, where, evidence, next commands."""
         if self.json_mode:
+            import json
+
             self._write(sys.stdout, json.dumps(error.as_dict(), indent=2, ensure_ascii=False) + "\n")
             return
         lines = [self.style("error", "red") + f" ({error.where}): {error.what}"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 
@@ -54,6 +53,8 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644) -> 
     Raises:
         OSError: the folder cannot be made or written; nothing is left behind then.
     """
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
     fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -37,8 +36,7 @@ def run(argv: Sequence[str]) -> int:
         sink.note("interrupted")
         return errors.EXIT_INTERRUPTED
     except DevkitError as error:
-        if sink.debug:
-            sink.note(traceback.format_exc())
+        _show_traceback(sink)
         sink.error(error)
         return error.exit_code
     except BrokenPipeError:
@@ -48,8 +46,9 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, _ClickError):
             return _usage_error(error)
-        if sink.debug:
-            sink.note(traceback.format_exc())
+        import traceback
+
+        _show_traceback(sink)
         sink.error(
             DevkitError(
                 f"devkit itself failed: {type(error).__name__}: {error}",
@@ -58,6 +57,13 @@ def run(argv: Sequence[str]) -> int:
             )
         )
         return errors.EXIT_DEVKIT_FAILED
+
+
+def _show_traceback(sink: output.Output) -> None:
+    if sink.debug:
+        import traceback
+
+        sink.note(traceback.format_exc())
 
 
 class LazyGroup(TyperGroup):

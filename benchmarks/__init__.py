@@ -1,0 +1,1 @@
+"""`python -m benchmarks NAME [--quick] [--json]`: peer and devkit in turn, in one process tree."""

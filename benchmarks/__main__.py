@@ -1,0 +1,30 @@
+"""Runs one benchmark and prints its measures with goal and verdict; exit 1 when a goal is missed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib import import_module
+
+from benchmarks.report import Measure, table
+
+NAMES = ("startup",)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: a rough answer")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    measures: list[Measure] = import_module(f"benchmarks.{options.name}").run(quick=options.quick)
+    if options.json:
+        print(json.dumps([m.as_dict() for m in measures], indent=2))
+    else:
+        print(table(measures))
+    return 0 if all(m.met for m in measures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
