@@ -66,7 +66,7 @@ def run_demo(*, keep: bool = False) -> dict[str, Any]:
         CheckFailed: a step ran, but did not show what it must show.
         DevkitError: a step failed.
     """
-    from devkit.device import device_on, find_adb
+    from devkit.device import AdbServer, Device, find_adb
     from devkit.sim import start_phone
 
     transcript = Transcript()
@@ -79,7 +79,8 @@ def run_demo(*, keep: bool = False) -> dict[str, Any]:
         record = phone.record
         say(f"serial {record.serial}, behind an adb server of its own on port {record.adb_port} (adb {adb.version})")
     with _ended(phone, keep):
-        device = device_on(record.adb_host, record.adb_port, record.serial)
+        assert record.adb_host is not None and record.adb_port is not None
+        device = Device(record.serial, AdbServer(record.adb_host, record.adb_port, "sim", record.name))
         say_device(transcript, device)
         data = _main_job(transcript, settings, device)
     output.current().note(_closing(data, record.name, source, keep))

@@ -60,7 +60,7 @@ def init(
         engine=found, option="MNN_OPENCL" if mnn else "MY_OPTION", app="llm_demo" if mnn else "my_program"
     )
     paths.write_atomically(target, text)
+    following = "devkit run llm_demo" if mnn else "name your programs under apps:, then devkit run APP"
     output.current().data(
-        {"file": str(target), "engine": found},
-        f"wrote {target} (engine: {found})\nnext: devkit build --list; devkit run {'llm_demo' if mnn else 'APP'}",
+        {"file": str(target), "engine": found}, f"wrote {target} (engine: {found})\nnext: {following}"
     )

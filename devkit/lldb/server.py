@@ -86,11 +86,10 @@ class LldbServer:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        with contextlib.suppress(DeviceError):
-            if self._ended.is_set() and self._attach_pid is not None:
-                self._guard.release()
-            else:
-                self._guard.kill()
+        if self._ended.is_set() and self._attach_pid is not None:
+            self._guard.release()
+        else:
+            self._guard.kill()
         self._stream.close()
 
     def shell_text(self) -> str:
@@ -141,7 +140,7 @@ class LldbServer:
             hints.insert(0, "the phone refuses to switch ASLR off")
         if self._attach_pid is not None and "ttach" in text:
             hints = [
-                f"devkit device shell -- cat /proc/{self._attach_pid}/status   # TracerPid: already debugged?",
+                f"devkit device shell -- grep TracerPid /proc/{self._attach_pid}/status",
                 "only processes of the shell user, or debuggable ones, can be attached to",
             ]
         return DebugError(what, where=PHONE, evidence=text, hints=hints)

@@ -11,7 +11,7 @@ from devkit import config as configuration
 from devkit import engine
 from devkit.config import AppConfig, Config
 from devkit.errors import UsageError
-from devkit.runtime.closure import SearchDir, needed_closure
+from devkit.runtime.closure import TOOLCHAIN, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.run import Launch, launch_for
 from devkit.symbols import is_elf
@@ -133,7 +133,7 @@ def deploy_app(device: Device, prepared: PreparedApp) -> None:
 
 
 def _runtime_dirs(toolchain: engine.Toolchain) -> tuple[SearchDir, ...]:
-    return tuple(SearchDir(folder, "toolchain") for folder in toolchain.runtime_dirs)
+    return tuple(SearchDir(folder, TOOLCHAIN) for folder in toolchain.runtime_dirs)
 
 
 def _unknown(config: Config, name: str, executables: Sequence[str]) -> UsageError:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from devkit.symbols import ElfInfo
 
 
+TOOLCHAIN = "toolchain"
+
+
 @dataclass(frozen=True)
 class NeededFile:
     """One file of the closure.
@@ -62,7 +65,8 @@ def needed_closure(
         api_level: the phone's API level, for the list of system libraries.
         libc: "bionic", or "glibc" for the virtual phone.
         artifacts: libraries the build made; they win over everything else.
-        search: further folders, nearest first.
+        search: further folders, nearest first; those of origin TOOLCHAIN come after the phone's
+            own libraries.
 
     Raises:
         DeployError: a library is nowhere, or is of another ABI; says who needs it.
@@ -84,11 +88,16 @@ def needed_closure(
             if name in seen:
                 continue
             seen.add(name)
-            found = _find(name, abi, built, search)
+            own = [(built[name], "build")] if name in built else []
+            own += [(s.path / name, s.origin) for s in search if s.origin != TOOLCHAIN]
+            found = _find(name, abi, own)
+            if found is None and name in on_phone:
+                system[name] = None
+                continue
+            # A compiler's folders may hold the C library as well: the phone's own comes first.
+            found = found or _find(name, abi, [(s.path / name, s.origin) for s in search])
             if found is not None:
                 files.append(NeededFile(name, found[0], current.name, found[1]))
-            elif name in on_phone:
-                system[name] = None
             else:
                 missing[name] = [current.name]
     if missing:
@@ -110,11 +119,7 @@ def _tables() -> dict[str, dict[str, int]]:
     return tables
 
 
-def _find(
-    name: str, abi: str, built: dict[str, Path], search: Sequence[SearchDir]
-) -> tuple[ElfInfo, str] | None:
-    candidates = [(built[name], "build")] if name in built else []
-    candidates += [(folder.path / name, folder.origin) for folder in search]
+def _find(name: str, abi: str, candidates: Iterable[tuple[Path, str]]) -> tuple[ElfInfo, str] | None:
     for path, origin in candidates:
         if is_elf(path):
             info = read_elf(path)

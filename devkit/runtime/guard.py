@@ -8,9 +8,11 @@ devkit or a cut link, makes it kill every process of the guarded session.
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING
 
 from devkit.device import quote
+from devkit.errors import DeviceError, OperationTimeout
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -47,6 +49,7 @@ done
 """
 
 GRACE_S = 1.0
+END_TIMEOUT_S = 5.0
 
 
 class Guard:
@@ -57,6 +60,7 @@ class Guard:
     """
 
     def __init__(self, device: Device, folder: str) -> None:
+        self._device = device
         self._file = f"{folder}/.devkit-guard-{secrets.token_hex(8)}"
         script = _GUARD.format(file=quote([self._file]), grace_steps=int(GRACE_S * 10))
         self._stream = device.open_shell(script)
@@ -76,16 +80,24 @@ class Guard:
 
     def release(self) -> None:
         """The guarded command has ended by itself: nothing to kill."""
-        try:
-            self._stream.write_stdin(b"done\n")
-            self._stream.wait(timeout_s=2)
-        finally:
-            self._stream.close()
+        self._end(b"done\n")
 
     def kill(self) -> None:
         """End the guarded session now: SIGTERM, after GRACE_S SIGKILL. Returns when it is done."""
+        self._end(b"")
+
+    def _end(self, last_word: bytes) -> None:
+        """Never raises for a lost phone: the guard there acts on the lost connection by itself."""
         try:
+            if last_word:
+                self._stream.write_stdin(last_word)
             self._stream.close_stdin()
-            self._stream.wait(timeout_s=3 * GRACE_S + 2)
+            # Before Android 7 only closing the connection is seen by the guard: nothing to wait for.
+            if "shell_v2" in self._device.features:
+                deadline = time.monotonic() + END_TIMEOUT_S
+                while self._stream.read(timeout_s=max(0.0, deadline - time.monotonic()))[0] != "exit":
+                    pass
+        except (DeviceError, OperationTimeout):
+            pass
         finally:
             self._stream.close()

@@ -85,8 +85,7 @@ def run_program(device: Device, launch: Launch, *, timeout_s: float | None = Non
         if finished:
             guard.release()
         else:
-            with contextlib.suppress(DeviceError):
-                guard.kill()
+            guard.kill()
 
 
 def _copy_output(stream: ShellStream, launch: Launch, timeout_s: float | None) -> int:
@@ -95,20 +94,13 @@ def _copy_output(stream: ShellStream, launch: Launch, timeout_s: float | None) -
     while True:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            packet = stream.read(timeout_s=left)
+            kind, data = stream.read(timeout_s=left)
         except OperationTimeout:
             raise OperationTimeout(
                 f"{posixpath.basename(launch.program)} was still running after {timeout_s:g} s; it was ended",
                 where=PHONE,
                 hints=["give it more time with --timeout, or none at all"],
             ) from None
-        if packet is None:
-            raise DeviceError(
-                "the connection to the phone ended while the program was running",
-                where=PHONE,
-                hints=["devkit device list", "look at the cable or the tunnel, then run it again"],
-            )
-        kind, data = packet
         if isinstance(data, int):
             return data
         sink.raw(data, stderr=kind == "stderr")
