@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import config as configuration
-from devkit import engine, lldb, output, paths, runtime
+from devkit import lldb, output, paths, runtime
 from devkit.errors import CheckFailed, DevkitError, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run_demo(*, keep: bool = False) -> dict[str, Any]:
     with transcript.step("start a virtual phone") as say:
         phone = start_phone(name, adb=adb.path, lifeline=not keep)
         record = phone.record
-        say(f"serial {record.serial}, behind an adb server of its own on port {record.adb_port} (adb {adb.version})")
+        say(f"serial {record.serial}; its own adb server ({adb.version_string}) is on port {record.adb_port}")
     with _ended(phone, keep):
         assert record.adb_host is not None and record.adb_port is not None
         device = Device(record.serial, AdbServer(record.adb_host, record.adb_port, "sim", record.name))
@@ -143,8 +143,8 @@ def _main_job(transcript: Transcript, settings: Config, device: Device) -> dict[
         prepared = runtime.prepare_app(settings, device, local)
         plan = prepared.plan
         runtime.deploy_app(device, prepared)
-        for file in plan.to_push:
-            say(f"{file.remote:24} {output.human_bytes(file.size):>9}   {file.reason}")
+        for pushed in plan.to_push:
+            say(f"{pushed.remote:24} {output.human_bytes(pushed.size):>9}   {pushed.reason}")
         say(f"{len(plan.to_push)} files, {plan.push_bytes} bytes, to {plan.folder}")
 
     file, line = breakpoint_place(settings.source)

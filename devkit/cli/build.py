@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devkit import output
 from devkit.cli import common
 from devkit.errors import DeviceError, UsageError
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.engine import DeviceFacts
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -57,16 +61,13 @@ def build(
     output.current().data(result.as_dict(), "\n".join(lines))
 
 
-def _facts(config: common.Config, profile: str, serial: str | None) -> object:
+def _facts(config: Config, profile: str, serial: str | None) -> DeviceFacts | None:
     """The phone decides the ABI when there is one; else arm64-v8a, as on nearly every phone."""
     from devkit import engine
     from devkit.device import select_device
 
-    if (
-        engine.profiles_for(config)[profile].target == "host"
-        if profile in engine.profiles_for(config)
-        else False
-    ):
+    wanted = engine.profiles_for(config).get(profile)
+    if wanted is None or wanted.target == "host":
         return None
     try:
         device = select_device(serial, config=config)

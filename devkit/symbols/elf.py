@@ -107,7 +107,8 @@ def _parse(path: Path, file: Any) -> ElfInfo:
     needed: list[str] = []
     interpreter: str | None = None
     build_id: str | None = None
-    dynamic = None
+    dynamic: Any = None
+    segment: Any
     # Segments, not sections: what is stripped of section headers still runs.
     for segment in elf.iter_segments():
         kind = segment["p_type"]
