@@ -1,0 +1,6 @@
+"""The virtual phone: a real adb device made of Linux namespaces, for demos and tests without hardware."""
+
+from devkit.sim.api import Phone, list_phones, start_phone, stop_phone
+from devkit.sim.state import PhoneRecord
+
+__all__ = ["Phone", "PhoneRecord", "list_phones", "start_phone", "stop_phone"]

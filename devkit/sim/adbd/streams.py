@@ -1,0 +1,217 @@
+"""One adb stream as a service sees it: bytes in, bytes out, with the protocol's backpressure.
+
+In both directions one WRTE may be under way until its OKAY. Incoming data is acknowledged when the
+service takes it, so a service that does not read stops the sender.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from devkit.sim.adbd import packets
+
+Buffer = bytes | bytearray | memoryview
+
+# The protocol allows one; a little slack keeps a sloppy peer alive, a flood ends its connection.
+MAX_QUEUED_CHUNKS = 16
+
+
+class StreamClosed(Exception):
+    """The other side has closed the stream, or the connection is gone."""
+
+
+class PacketSink(Protocol):
+    """What a stream needs from its connection."""
+
+    @property
+    def max_payload(self) -> int:
+        """The most bytes one WRTE may carry."""
+
+    def send(self, command: int, arg0: int, arg1: int, payload: Buffer = b"") -> None:
+        """Send one packet; a broken connection is not reported here but by closing all streams."""
+
+    def forget(self, stream_id: int) -> None:
+        """The stream has ended; its id is free."""
+
+
+class Stream:
+    """A stream between a service of the phone and a socket of the adb server."""
+
+    def __init__(self, transport: PacketSink, local_id: int, remote_id: int) -> None:
+        self.local_id = local_id
+        self.remote_id = remote_id
+        self._transport = transport
+        self._lock = threading.Condition()
+        self._inbox: collections.deque[memoryview] = collections.deque()
+        self._rest = memoryview(b"")
+        self._credit = False
+        self._closed_by_peer = False
+        self._ended = False
+        self._waker: Callable[[], None] = lambda: None
+
+    # ---- for services
+
+    def accept(self) -> None:
+        """Tell the peer that the service is there."""
+        with self._lock:
+            self._credit = True
+        self._transport.send(packets.OKAY, self.local_id, self.remote_id)
+
+    def refuse(self) -> None:
+        """Tell the peer that there is no such service."""
+        with self._lock:
+            self._ended = True
+        self._transport.forget(self.local_id)
+        # A refused OPEN is answered with local id 0.
+        self._transport.send(packets.CLSE, 0, self.remote_id)
+
+    def wait_open(self, timeout_s: float) -> bool:
+        """For a stream that we opened: whether the peer accepted it in time."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._credit or self.closed, timeout_s)
+            return self._credit and not self.closed
+
+    @property
+    def closed(self) -> bool:
+        """Whether the peer has closed. Data it sent before may still be waiting."""
+        return self._closed_by_peer or self._ended
+
+    def can_write(self) -> bool:
+        """Whether `try_write` would send now."""
+        return self._credit and not self.closed
+
+    @property
+    def max_payload(self) -> int:
+        """The most bytes one packet may carry."""
+        return self._transport.max_payload
+
+    def set_waker(self, waker: Callable[[], None]) -> None:
+        """Have `waker` called from another thread whenever data, an OKAY or a close arrives."""
+        self._waker = waker
+        waker()
+
+    def take(self) -> memoryview | None:
+        """The next piece of incoming data without waiting, or None. Acknowledges it."""
+        with self._lock:
+            if self._rest:
+                chunk, self._rest = self._rest, memoryview(b"")
+                return chunk
+            if not self._inbox:
+                return None
+            chunk = self._inbox.popleft()
+        self._acknowledge()
+        return chunk
+
+    def try_write(self, data: Buffer) -> bool:
+        """Send `data` (at most `max_payload` bytes) if the previous packet was acknowledged.
+
+        Raises:
+            StreamClosed: the peer closed.
+        """
+        with self._lock:
+            if self.closed:
+                raise StreamClosed
+            if not self._credit:
+                return False
+            self._credit = False
+        self._transport.send(packets.WRTE, self.local_id, self.remote_id, data)
+        return True
+
+    def write(self, data: Buffer) -> None:
+        """Send all of `data`, waiting for acknowledgements as needed.
+
+        Raises:
+            StreamClosed: the peer closed.
+        """
+        view = memoryview(data)
+        for start in range(0, len(view), self.max_payload):
+            piece = view[start : start + self.max_payload]
+            while not self.try_write(piece):
+                with self._lock:
+                    self._lock.wait_for(lambda: self._credit or self.closed)
+
+    def pieces(self, count: int) -> Iterator[memoryview]:
+        """The next `count` bytes, in pieces as they arrived, not copied.
+
+        Raises:
+            StreamClosed: the peer closed before all of them came.
+        """
+        while count:
+            if not self._rest:
+                self._rest = self._wait_for_chunk()
+            piece = self._rest[:count]
+            self._rest = self._rest[count:]
+            count -= len(piece)
+            yield piece
+
+    def read(self, count: int) -> bytes:
+        """Exactly `count` bytes.
+
+        Raises:
+            StreamClosed: the peer closed before all of them came.
+        """
+        return b"".join(self.pieces(count))
+
+    def close(self, *, flush: bool = True) -> None:
+        """End the stream from our side, once the peer has taken everything we sent (`flush`)."""
+        with self._lock:
+            if flush:
+                self._lock.wait_for(lambda: self._credit or self.closed)
+            if self._ended:
+                return
+            by_peer = self._closed_by_peer
+            self._ended = True
+            self._lock.notify_all()
+        self._transport.forget(self.local_id)
+        if not by_peer:
+            self._transport.send(packets.CLSE, self.local_id, self.remote_id)
+
+    # ---- for the transport
+
+    def deliver(self, payload: memoryview) -> bool:
+        """Data from the peer. False when it floods the stream against the protocol."""
+        with self._lock:
+            if self.closed:
+                return True
+            if len(self._inbox) >= MAX_QUEUED_CHUNKS:
+                return False
+            self._inbox.append(payload)
+            self._lock.notify_all()
+        self._waker()
+        return True
+
+    def acknowledged(self, remote_id: int) -> None:
+        """An OKAY from the peer: it accepted our OPEN, or took our last WRTE."""
+        with self._lock:
+            if self.remote_id == 0:
+                self.remote_id = remote_id
+            self._credit = True
+            self._lock.notify_all()
+        self._waker()
+
+    def closed_by_peer(self, *, answer: bool) -> None:
+        """The peer closed, or the connection is gone (`answer` False)."""
+        with self._lock:
+            first = not self.closed
+            self._closed_by_peer = True
+            self._lock.notify_all()
+        self._transport.forget(self.local_id)
+        if first and answer:
+            self._transport.send(packets.CLSE, self.local_id, self.remote_id)
+        self._waker()
+
+    def _acknowledge(self) -> None:
+        if not self.closed:
+            self._transport.send(packets.OKAY, self.local_id, self.remote_id)
+
+    def _wait_for_chunk(self) -> memoryview:
+        with self._lock:
+            self._lock.wait_for(lambda: self._inbox or self.closed)
+            if not self._inbox:
+                raise StreamClosed
+            chunk = self._inbox.popleft()
+        self._acknowledge()
+        return chunk

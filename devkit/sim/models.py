@@ -1,0 +1,60 @@
+"""The phones that can be imitated: models.yaml, filled in for one phone."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+from devkit.errors import SimError
+
+MODELS_FILE = Path(__file__).parent / "models.yaml"
+# The ABI is that of the real processor: the phone's programs run on it.
+_ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a"}
+
+
+def host_abi() -> str:
+    """Android's name for this machine's processor.
+
+    Raises:
+        SimError: Android has no name for it.
+    """
+    machine = os.uname().machine
+    if machine not in _ABIS:
+        raise SimError(
+            f"a virtual phone needs an x86_64 or aarch64 machine, this one is {machine}",
+            hints=["use a real phone, or a server with one of these processors"],
+        )
+    return _ABIS[machine]
+
+
+def model_names() -> list[str]:
+    """All models there are."""
+    return sorted(_load())
+
+
+def phone_properties(model: str, *, abi: str, serial: str, image: str) -> dict[str, str]:
+    """The properties of a phone of this model.
+
+    Args:
+        serial: its ro.serialno.
+        image: short hash of its /system.
+
+    Raises:
+        SimError: there is no such model.
+    """
+    models = _load()
+    if model not in models:
+        near = difflib.get_close_matches(model, models, n=1)
+        hint = f"did you mean {near[0]}?" if near else "known models: " + ", ".join(sorted(models))
+        raise SimError(f"there is no phone model named {model}", hints=[hint])
+    values = {"abi": abi, "abilist": abi, "serial": serial, "image": image}
+    return {key: str(text).format(**values) for key, text in models[model]["properties"].items()}
+
+
+def _load() -> dict[str, Any]:
+    import yaml
+
+    loaded: dict[str, Any] = yaml.safe_load(MODELS_FILE.read_text(encoding="utf-8"))
+    return loaded

@@ -1,0 +1,220 @@
+"""Linux namespaces, mounts and capabilities through libc: what `unshare`, `mount` and `setpriv` do.
+
+No program of the host is needed, and it works for root and for ordinary users alike.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+PHONE_NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_NOATIME = 0x400
+MS_NODIRATIME = 0x800
+MS_BIND = 0x1000
+MS_MOVE = 0x2000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_RELATIME = 0x200000
+
+_MNT_DETACH = 2
+_PR_SET_PDEATHSIG = 1
+_PR_CAPBSET_DROP = 24
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_NAME = 15
+_CAPABILITY_VERSION_3 = 0x20080522
+_LAST_CAPABILITY = 63
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP_RUNNING = 0x1 | 0x40
+_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+
+# statvfs flags (Python names only some) and the mount flags that keep them over a remount.
+_KEPT_FLAGS = (
+    (0x1, MS_RDONLY),
+    (0x2, MS_NOSUID),
+    (0x4, MS_NODEV),
+    (0x8, MS_NOEXEC),
+    (0x400, MS_NOATIME),
+    (0x800, MS_NODIRATIME),
+    (0x1000, MS_RELATIME),
+)
+
+_libc: Any = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(flags: int) -> None:
+    """Move this process (for CLONE_NEWPID: its next children) into new namespaces.
+
+    Raises:
+        OSError: the kernel, a sandbox or a setting of the distribution refuses.
+    """
+    _check(_libc.unshare(flags), "unshare")
+
+
+def map_ids(outer_uid: int, outer_gid: int, inner_id: int) -> None:
+    """Make this process's user and group appear as `inner_id` in the user namespace it just made.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    # Without privileges a gid map is accepted only after setgroups was given up.
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{inner_id} {outer_uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{inner_id} {outer_gid} 1")
+
+
+def mount(source: str | None, target: Path, kind: str | None, flags: int = 0, options: str = "") -> None:
+    """mount(2).
+
+    Raises:
+        OSError: it failed; the message names the target.
+    """
+    result = _libc.mount(
+        source.encode() if source else None,
+        os.fsencode(target),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        options.encode() if options else None,
+    )
+    _check(result, f"mount {kind or source} on {target}")
+
+
+def bind(source: Path, target: Path, add_flags: int = 0) -> None:
+    """Make `source` also appear at `target`, with additional restrictions.
+
+    Raises:
+        OSError: it failed.
+    """
+    result = _libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(MS_BIND), None)
+    _check(result, f"bind {source} to {target}")
+    if add_flags:
+        restrict(target, add_flags)
+
+
+def restrict(target: Path, add_flags: int) -> None:
+    """Add flags (MS_RDONLY, MS_NOEXEC…) to the mount at `target`, keeping those it has.
+
+    Raises:
+        OSError: it failed.
+    """
+    present = os.statvfs(target).f_flag
+    kept = sum(mount_flag for statvfs_flag, mount_flag in _KEPT_FLAGS if present & statvfs_flag)
+    mount(None, target, None, MS_REMOUNT | MS_BIND | kept | add_flags)
+
+
+def make_mounts_private() -> None:
+    """No mount of this namespace is seen outside, and none of outside arrives later.
+
+    Raises:
+        OSError: it failed.
+    """
+    mount(None, Path("/"), None, MS_REC | MS_PRIVATE)
+
+
+def change_root(root: Path) -> None:
+    """Make `root` (a mount point) this namespace's root and let go of everything else.
+
+    Raises:
+        OSError: it failed.
+    """
+    os.chdir(root)
+    number = _SYS_PIVOT_ROOT.get(os.uname().machine)
+    if number is not None and _libc.syscall(number, b".", b".") == 0:
+        # Old and new root are now stacked on "/"; this takes the old one away.
+        _check(_libc.umount2(b".", _MNT_DETACH), "umount of the old root")
+    else:
+        # pivot_root cannot leave an initramfs.
+        mount(".", Path("/"), None, MS_MOVE)
+        os.chroot(".")
+    os.chdir("/")
+
+
+def bring_loopback_up() -> None:
+    """Give a new network namespace its 127.0.0.1.
+
+    Raises:
+        OSError: it failed.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        fcntl.ioctl(sock, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP_RUNNING))
+
+
+def set_host_name(name: str) -> None:
+    """sethostname(2).
+
+    Raises:
+        OSError: it failed.
+    """
+    data = name.encode()
+    _check(_libc.sethostname(data, len(data)), "sethostname")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when the thread that forked it ends.
+
+    A change of user, group or capabilities clears this again: call it after those. The caller must
+    check afterwards that its parent is still there.
+
+    Raises:
+        OSError: it failed.
+    """
+    _check(_prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL)), "prctl(PR_SET_PDEATHSIG)")
+
+
+def drop_privileges() -> None:
+    """Give up all capabilities of this process and of everything it will ever start.
+
+    Raises:
+        OSError: it failed.
+    """
+    for capability in range(_LAST_CAPABILITY + 1):
+        _prctl(_PR_CAPBSET_DROP, capability)
+    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "prctl(PR_SET_NO_NEW_PRIVS)")
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    _check(_libc.capset(header, bytes(24)), "capset")
+
+
+def set_process_title(title: str) -> None:
+    """Change what `ps` shows of this process: its name, and its command line as far as there is room."""
+    name = title.encode()
+    comm = ctypes.create_string_buffer(name[:15])
+    _prctl(_PR_SET_NAME, ctypes.addressof(comm))
+    try:
+        fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        # proc(5): arg_start and arg_end are fields 48 and 49; the list starts at field 3.
+        start, end = int(fields[45]), int(fields[46])
+    except (OSError, ValueError, IndexError):
+        return
+    if end > start > 0:
+        ctypes.memset(start, 0, end - start)
+        ctypes.memmove(start, name, min(len(name), end - start - 1))
+
+
+def _prctl(option: int, argument: int) -> int:
+    # The kernel reads five longs; plain Python integers would travel as C ints.
+    rest = (ctypes.c_ulong(argument), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
+    return int(_libc.prctl(option, *rest))
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

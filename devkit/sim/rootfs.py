@@ -1,0 +1,163 @@
+"""The phone's file tree: what is mounted where, inside the phone's own mount namespace.
+
+The layout is Android 14's. Everything is read-only but /data/local/tmp, the shared storage and a few
+folders in memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devkit.sim import image, namespaces
+from devkit.sim.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
+
+_ROOT_BYTES = 8 * 1024 * 1024
+_PROPERTIES_BYTES = 1024 * 1024
+_ST_NOEXEC = 0x8
+
+_FOLDERS = {
+    "apex": 0o755,
+    "data": 0o111,
+    "data/app": 0o111,
+    "data/data": 0,
+    "data/local": 0o111,
+    "data/local/tmp": 0o771,
+    "data/misc": 0o111,
+    "dev": 0o755,
+    "metadata": 0,
+    "mnt": 0o755,
+    "odm": 0o755,
+    "oem": 0o755,
+    "proc": 0o555,
+    "product": 0o755,
+    "product/bin": 0o755,
+    "storage": 0o111,
+    "storage/emulated": 0o111,
+    "storage/emulated/0": 0o771,
+    "storage/self": 0o755,
+    "sys": 0o755,
+    "sys/devices": 0o755,
+    "sys/devices/system": 0o755,
+    "sys/devices/system/cpu": 0o755,
+    "system": 0o755,
+    "system_ext": 0o755,
+    "vendor": 0o755,
+    "vendor/bin": 0o755,
+    "vendor/lib64": 0o755,
+}
+_LINKS = {
+    "bin": "/system/bin",
+    "d": "/sys/kernel/debug",
+    "etc": "/system/etc",
+    "sdcard": "/storage/self/primary",
+    "storage/self/primary": "/storage/emulated/0",
+}
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = {
+    "dev/fd": "/proc/self/fd",
+    "dev/stdin": "/proc/self/fd/0",
+    "dev/stdout": "/proc/self/fd/1",
+    "dev/stderr": "/proc/self/fd/2",
+    "dev/ptmx": "pts/ptmx",
+}
+# Started by root, the phone's programs are root for the kernel's files. These must stay as they are.
+_PROTECTED_PROC = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "asound")
+
+
+@dataclass(frozen=True)
+class RootPlan:
+    """What a phone's tree is made of.
+
+    Args:
+        root: an existing folder outside; the tree appears there first.
+        system: the image to show as /system.
+        data: a folder outside for /data/local/tmp, None for memory.
+        data_limit_bytes: size of /data/local/tmp when it is memory.
+        shared: a folder outside for /sdcard.
+        properties: what `getprop` tells.
+    """
+
+    root: Path
+    system: Path
+    data: Path | None
+    data_limit_bytes: int | None
+    shared: Path
+    properties: Mapping[str, str]
+
+
+def build_root(plan: RootPlan) -> None:
+    """Mount the tree at `plan.root`.
+
+    Raises:
+        OSError: the kernel or a sandbox refuses; the message names the mount.
+    """
+    root = plan.root
+    namespaces.make_mounts_private()
+    namespaces.mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=755,size={_ROOT_BYTES}")
+    for name in _FOLDERS:
+        (root / name).mkdir(mode=0o755)
+    for name, target in _LINKS.items():
+        (root / name).symlink_to(target)
+    _link_loader(root)
+    namespaces.bind(plan.system, root / "system", MS_RDONLY | MS_NOSUID | MS_NODEV)
+    _mount_dev(root / "dev", plan.properties)
+    _mount_proc(root / "proc")
+    cpus = root / "sys/devices/system/cpu"
+    namespaces.bind(Path("/sys/devices/system/cpu"), cpus, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    _mount_data(plan)
+    namespaces.bind(plan.shared, root / "storage/emulated/0", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    mounted = ("proc", "dev", "system", "sys/devices/system/cpu", "data/local/tmp", "storage/emulated/0")
+    for name, mode in reversed(_FOLDERS.items()):
+        if name not in mounted:
+            (root / name).chmod(mode)
+    namespaces.restrict(root, MS_RDONLY)
+
+
+def _link_loader(root: Path) -> None:
+    path = image.LOADER_PATHS[os.uname().machine]
+    link = root / path.relative_to("/")
+    link.parent.mkdir(mode=0o755)
+    link.symlink_to(f"/system/{image.LOADER}")
+
+
+def _mount_dev(dev: Path, properties: Mapping[str, str]) -> None:
+    namespaces.mount("tmpfs", dev, "tmpfs", MS_NOSUID | MS_NOEXEC, f"mode=755,size={_ROOT_BYTES}")
+    for name in _DEVICES:
+        (dev / name).touch()
+        namespaces.bind(Path("/dev") / name, dev / name)
+    for name in ("pts", "socket", "__properties__"):
+        (dev / name).mkdir(mode=0o755)
+    for name, target in _DEVICE_LINKS.items():
+        (dev.parent / name).symlink_to(target)
+    namespaces.mount(
+        "devpts", dev / "pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0600"
+    )
+    text = "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
+    (dev / "__properties__/build.prop").write_text(text, encoding="utf-8")
+    (dev / "__properties__/changed").mkdir(mode=0o755)
+    changed = f"mode=755,size={_PROPERTIES_BYTES}"
+    namespaces.mount(
+        "tmpfs", dev / "__properties__/changed", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, changed
+    )
+    namespaces.mount("tmpfs", dev / "socket", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, changed)
+    namespaces.restrict(dev, MS_RDONLY)
+
+
+def _mount_proc(proc: Path) -> None:
+    namespaces.mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    for name in _PROTECTED_PROC:
+        path = proc / name
+        if path.exists():
+            namespaces.bind(path, path, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def _mount_data(plan: RootPlan) -> None:
+    target = plan.root / "data/local/tmp"
+    if plan.data is not None and not os.statvfs(plan.data).f_flag & _ST_NOEXEC:
+        namespaces.bind(plan.data, target, MS_NOSUID | MS_NODEV)
+        return
+    size = f",size={plan.data_limit_bytes}" if plan.data_limit_bytes else ""
+    namespaces.mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=771" + size)

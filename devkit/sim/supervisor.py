@@ -1,0 +1,442 @@
+"""The one process behind a phone: `python -m devkit.sim.supervisor JSON`, started by `start_phone`.
+
+It binds the phone's port, starts the phone and its adb server, keeps the two connected, and ends
+everything on SIGTERM or when its owner is gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import secrets
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from devkit import paths
+from devkit.errors import SimError
+from devkit.sim import adbserver, image, models, state
+from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
+from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
+from devkit.sim.rootfs import RootPlan
+
+PHONE_START_TIMEOUT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
+RECONNECT_PAUSE_S = 0.5
+SERVER_RESTARTS = 5
+LOCK_PATIENCE_S = 1.0
+# An adb server takes whatever listens on an odd port of this range for an emulator.
+EMULATOR_PORTS = range(5555, 5586, 2)
+
+
+@dataclass(frozen=True)
+class PhoneRequest:
+    """What `start_phone` asks for; travels as JSON.
+
+    Args:
+        ready_fd: where the outcome is written as one JSON document.
+        lifeline_fd: end of file on it ends the phone.
+    """
+
+    name: str
+    model: str
+    port: int
+    adb: str | None
+    connect_to: tuple[str, int] | None
+    data_limit_bytes: int | None
+    ready_fd: int
+    lifeline_fd: int | None
+
+    @staticmethod
+    def from_json(text: str) -> PhoneRequest:
+        """The request that `to_json` wrote."""
+        values: dict[str, Any] = json.loads(text)
+        if values["connect_to"] is not None:
+            values["connect_to"] = tuple(values["connect_to"])
+        return PhoneRequest(**values)
+
+    def to_json(self) -> str:
+        """As JSON, for the command line."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+def main(arguments: list[str]) -> int:
+    """Run a phone until it is to end; the exit code only matters when it did not start."""
+    request = PhoneRequest.from_json(arguments[0])
+    lock = _lock(request.name)
+    if lock is None:
+        _answer(request.ready_fd, _already_running(request.name))
+        return 1
+    supervisor = Supervisor(request, lock)
+    try:
+        supervisor.start()
+    except SimError as error:
+        supervisor.end()
+        _answer(request.ready_fd, error)
+        return 1
+    except BaseException as error:
+        _log(traceback.format_exc())
+        supervisor.end()
+        _answer(request.ready_fd, SimError("the virtual phone does not start", evidence=repr(error)))
+        return 1
+    _answer(request.ready_fd, None)
+    try:
+        supervisor.watch()
+    except BaseException:
+        _log(traceback.format_exc())
+    finally:
+        supervisor.end()
+    return 0
+
+
+class Supervisor:
+    """A phone and what belongs to it."""
+
+    def __init__(self, request: PhoneRequest, lock: int) -> None:
+        self._request = request
+        self._lock = lock
+        self._dir = state.phone_dir(request.name)
+        self._warden = 0
+        self._server: PrivateServer | None = None
+        self._address: tuple[str, int] | None = request.connect_to
+        self._serial = ""
+        self._image_fd = -1
+        self._tracker: socket.socket | None = None
+        self._reconnect_at = 0.0
+        self._server_restarts = 0
+        self._wakeup, self._signals = os.pipe()
+        os.set_blocking(self._signals, False)
+
+    def start(self) -> None:
+        """Bring everything up.
+
+        Raises:
+            SimError: some part of it does not come up.
+        """
+        signal.set_wakeup_fd(self._signals)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        started_at = time.time()
+        listener = _bind(self._request.port)
+        with listener:
+            port = listener.getsockname()[1]
+            self._serial = f"{LOCALHOST}:{port}"
+            self._start_phone(listener)
+        if self._request.adb is not None:
+            self._server = PrivateServer(Path(self._request.adb), self._dir / "android")
+            self._server.start()
+            self._address = self._server.address
+        if self._address is not None:
+            self._connect()
+        self._announce(port, started_at)
+
+    def watch(self) -> None:
+        """Return when the phone is to end."""
+        while True:
+            ready, _, _ = select.select(self._watched(), [], [], self._patience())
+            if self._wakeup in ready and self._handle_signals():
+                return
+            if self._request.lifeline_fd in ready and not os.read(self._request.lifeline_fd or 0, 512):
+                _log("the owner is gone")
+                return
+            if self._warden_ended():
+                _log("the phone has ended by itself")
+                return
+            if self._tracker is not None and self._tracker in ready:
+                self._read_tracker()
+            self._mend_server()
+            if self._address is not None and self._tracker is None and time.monotonic() >= self._reconnect_at:
+                self._reconnect()
+
+    def end(self) -> None:
+        """End everything and remove its traces. Can be called at any stage of `start`."""
+        if self._tracker is not None:
+            self._tracker.close()
+        if self._server is not None:
+            self._server.stop()
+        elif self._address is not None and self._serial:
+            try:
+                adbserver.request(self._address, f"host:disconnect:{self._serial}", timeout_s=1.0)
+            except (OSError, AdbRefused):
+                pass
+        if self._warden:
+            try:
+                # It kills pid 1 of the phone and ends when the kernel has cleared the namespace.
+                os.kill(self._warden, signal.SIGTERM)
+                os.waitpid(self._warden, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+        state.remove_phone(self._request.name)
+
+    # ---- parts of start
+
+    def _start_phone(self, listener: socket.socket) -> None:
+        system, key = image.ensure_system()
+        self._image_fd = image.hold_image(system)
+        properties = models.phone_properties(
+            self._request.model,
+            abi=models.host_abi(),
+            serial="SIM" + secrets.token_hex(5).upper(),
+            image=key[:8],
+        )
+        folders = [self._dir / name for name in ("root", "data", "shared")]
+        for folder in folders:
+            state.remove_tree(folder)
+            folder.mkdir(parents=True)
+            folder.chmod(0o771)
+        root, data, shared = folders
+        limit = self._request.data_limit_bytes
+        plan = RootPlan(root, system, data if limit is None else None, limit, shared, properties)
+        setup = PhoneSetup(plan, self._dir / "adbd.log")
+        try:
+            self._warden, report = start_warden(setup, listener, {self._lock})
+            read_report(report, PHONE_START_TIMEOUT_S)
+        except SetupFailed as error:
+            raise _explain(error) from None
+
+    def _connect(self) -> None:
+        assert self._address is not None
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S
+        problem: str | None = None
+        while time.monotonic() < deadline:
+            try:
+                problem = adbserver.connect_device(self._address, self._serial)
+                if problem is None and self._is_online():
+                    self._track()
+                    return
+            except OSError as error:
+                problem = str(error)
+            time.sleep(0.1)
+        host, port = self._address
+        raise SimError(
+            f"the adb server at {host}:{port} does not accept the virtual phone",
+            evidence=problem or f"{self._serial} stays {adbserver.device_state(self._address, self._serial)}",
+            hints=[f"adb -H {host} -P {port} devices", "start the phone with an adb server of its own"],
+        )
+
+    def _is_online(self) -> bool:
+        assert self._address is not None
+        deadline = time.monotonic() + 2.0
+        while time.monotonic() < deadline:
+            if adbserver.device_state(self._address, self._serial) == "device":
+                return True
+            time.sleep(0.01)
+        return False
+
+    def _announce(self, port: int, started_at: float) -> None:
+        host, adb_port = self._address or (None, None)
+        name = self._request.name
+        if self._server is not None:
+            entry = {
+                "host": host,
+                "port": adb_port,
+                "origin": "sim",
+                "label": f"virtual phone {name}",
+                "pid": os.getpid(),
+                "serials": [self._serial],
+            }
+            paths.write_atomically(state.registry_file(name), json.dumps(entry, indent=2) + "\n")
+        state.write_record(
+            state.PhoneRecord(
+                name=name,
+                serial=self._serial,
+                port=port,
+                pid=os.getpid(),
+                adb_host=host,
+                adb_port=adb_port,
+                model=self._request.model,
+                started_at=started_at,
+                state_dir=self._dir,
+            )
+        )
+
+    # ---- parts of watch
+
+    def _watched(self) -> list[Any]:
+        watched: list[Any] = [self._wakeup]
+        if self._request.lifeline_fd is not None:
+            watched.append(self._request.lifeline_fd)
+        if self._tracker is not None:
+            watched.append(self._tracker)
+        return watched
+
+    def _patience(self) -> float | None:
+        if self._address is None or self._tracker is not None:
+            return None
+        return max(0.05, self._reconnect_at - time.monotonic())
+
+    def _handle_signals(self) -> bool:
+        numbers = os.read(self._wakeup, 512)
+        ending = [n for n in numbers if n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+        if ending:
+            _log(f"asked to end (signal {ending[0]})")
+        return bool(ending)
+
+    def _warden_ended(self) -> bool:
+        pid, status = os.waitpid(self._warden, os.WNOHANG)
+        if pid:
+            self._warden = 0
+            _log(f"warden ended with status {status:#x}")
+        return bool(pid)
+
+    def _mend_server(self) -> None:
+        if self._server is None or not self._server.has_ended():
+            return
+        self._server_restarts += 1
+        if self._server_restarts > SERVER_RESTARTS:
+            raise SimError("the adb server keeps ending")
+        _log("the adb server has ended, starting it again")
+        self._drop_tracker()
+        self._server.start()
+
+    def _track(self) -> None:
+        assert self._address is not None
+        try:
+            self._tracker = adbserver.open_service(self._address, "host:track-devices", timeout_s=5.0)
+        except (OSError, AdbRefused) as error:
+            _log(f"cannot watch the adb server: {error}")
+            self._drop_tracker()
+
+    def _read_tracker(self) -> None:
+        assert self._tracker is not None
+        try:
+            devices = dict(
+                line.split("\t", 1)
+                for line in adbserver.read_string(self._tracker).splitlines()
+                if "\t" in line
+            )
+        except OSError as error:
+            _log(f"the adb server is gone: {error}")
+            self._drop_tracker()
+            return
+        status = devices.get(self._serial)
+        if status != "device":
+            _log(f"the adb server says {status} of {self._serial}, connecting again")
+            self._drop_tracker()
+
+    def _drop_tracker(self) -> None:
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None
+        self._reconnect_at = time.monotonic() + RECONNECT_PAUSE_S
+
+    def _reconnect(self) -> None:
+        assert self._address is not None
+        try:
+            problem = adbserver.connect_device(self._address, self._serial)
+            if problem is None and self._is_online():
+                _log("connected again")
+                self._track()
+                return
+        except OSError:
+            pass  # No server there now; it may come back.
+        self._drop_tracker()
+
+
+def _lock(name: str) -> int | None:
+    """The phone's lock. Someone who only looks whether it is taken holds it for an instant."""
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        fd = state.lock_phone(name)
+        if fd is not None or time.monotonic() >= deadline:
+            return fd
+        time.sleep(0.05)
+
+
+def _already_running(name: str) -> SimError:
+    record = state.read_record(name)
+    return SimError(
+        f"a virtual phone named {name} is already running",
+        evidence=f"{record.serial}, supervisor pid {record.pid}" if record else None,
+        hints=[f"devkit sim stop {name}", "choose another name: devkit sim start --name phone-2"],
+    )
+
+
+def _bind(port: int) -> socket.socket:
+    if port in EMULATOR_PORTS:
+        raise SimError(
+            f"port {port} cannot be a virtual phone's",
+            evidence="adb servers take odd ports from 5555 to 5585 for emulators and adopt them",
+            hints=[f"--port {port + 1}", "--port 0 takes a free one"],
+        )
+    while True:
+        try:
+            listener = socket.create_server((LOCALHOST, port))
+        except (OSError, OverflowError) as error:
+            raise SimError(
+                f"port {port} cannot be used for the virtual phone",
+                evidence=str(error),
+                hints=["--port 0 takes a free one", f"ss -ltnp 'sport = :{port}' shows who has it"],
+            ) from None
+        if listener.getsockname()[1] not in EMULATOR_PORTS:
+            return listener
+        listener.close()
+
+
+def _explain(error: SetupFailed) -> SimError:
+    """What a failed step means for the user."""
+    evidence = f"{error.step}: {error}"
+    what = "this machine does not let devkit make a virtual phone"
+    apparmor = _setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+    if error.step == "user namespace" and error.number == errno.EPERM:
+        hints = [
+            "in Docker: docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
+        ]
+        if _setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+            hints.insert(0, "sudo sysctl kernel.unprivileged_userns_clone=1")
+        return SimError(f"{what}: namespaces are refused", evidence=evidence, hints=hints)
+    if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
+        return SimError(
+            f"{what}: no more user namespaces are allowed",
+            evidence=evidence,
+            hints=["sudo sysctl user.max_user_namespaces=10000"],
+        )
+    if error.number in (errno.EPERM, errno.EACCES) and apparmor == "1":
+        return SimError(
+            f"{what}: AppArmor takes the rights away that a user namespace gives",
+            evidence=evidence + "\nkernel.apparmor_restrict_unprivileged_userns = 1",
+            hints=["sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"],
+        )
+    if error.number in (errno.EPERM, errno.EACCES):
+        return SimError(
+            f"{what}: a mount or a setting was refused",
+            evidence=evidence,
+            hints=[
+                "in Docker: docker run --security-opt seccomp=unconfined"
+                " --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
+            ],
+        )
+    return SimError("the virtual phone does not start", evidence=evidence)
+
+
+def _setting(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _answer(fd: int, error: SimError | None) -> None:
+    report = None if error is None else error.as_dict()
+    try:
+        os.write(fd, json.dumps({"error": report}).encode())
+        os.close(fd)
+    except OSError:
+        pass  # Whoever started us did not wait.
+
+
+def _log(text: str) -> None:
+    sys.stderr.write(time.strftime("%m-%d %H:%M:%S ") + text.rstrip() + "\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
