@@ -1,0 +1,75 @@
+"""The LLDB commands, and what counts as a breakpoint."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from devkit.errors import UsageError
+from devkit.lldb import recipes
+from devkit.lldb.recipes import SessionScript, parse_breakpoint
+
+SCRIPT = SessionScript(
+    program=Path("/b 中/llm_demo"),
+    libraries=(Path("/b 中/libMNN.so"),),
+    search_paths=(Path("/b 中"), Path('/we"ird')),
+    port=4711,
+    breakpoints=("CPUMatMul.cpp:42", "MNN::Transformer::Llm::response"),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.cpp:12", ("a.cpp", 12)),
+        ("/x y/ü.cpp:1", ("/x y/ü.cpp", 1)),
+        (r"C:\src\a.cpp:7", (r"C:\src\a.cpp", 7)),
+        ("main", ("main", None)),
+        ("MNN::CPUMatMul::onExecute", ("MNN::CPUMatMul::onExecute", None)),
+        ("ns::f<int, char*>(const A&)", ("ns::f<int, char*>(const A&)", None)),
+        ("operator==", ("operator==", None)),
+    ],
+)
+def test_breakpoints(text: str, expected: tuple[str, int | None]) -> None:
+    assert parse_breakpoint(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a.cpp:", "a.cpp:0", "12", "a;b", "`id`", "x\ny"])
+def test_what_is_no_breakpoint_is_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_breakpoint(text)
+
+
+def test_setup_quotes_every_path_and_needs_no_link() -> None:
+    lines = recipes.setup_commands(SCRIPT)
+    assert lines == [
+        "settings clear plugin.symbol-locator.debuginfod.server-urls",
+        'settings set target.exec-search-paths "/b 中" "/we\\"ird"',
+        'target create --no-dependents "/b 中/llm_demo"',
+        'target modules add "/b 中/libMNN.so"',
+        'breakpoint set --file "CPUMatMul.cpp" --line 42',
+        'breakpoint set --name "MNN::Transformer::Llm::response"',
+    ]
+
+
+def test_without_breakpoints_a_launch_stops_once_in_main() -> None:
+    plain = SessionScript(SCRIPT.program, (), (), 1, ())
+    assert recipes.setup_commands(plain)[-1] == "breakpoint set --one-shot true --name main"
+    attached = SessionScript(SCRIPT.program, (), (), 1, (), attach=True)
+    assert not any("breakpoint" in line for line in recipes.setup_commands(attached))
+
+
+def test_an_attached_program_is_not_continued() -> None:
+    assert recipes.connect_commands(SCRIPT) == ["gdb-remote 127.0.0.1:4711", "process continue"]
+    attached = SessionScript(SCRIPT.program, (), (), 9, (), attach=True)
+    assert recipes.connect_commands(attached) == ["gdb-remote 127.0.0.1:9"]
+
+
+def test_the_helper_is_plain_enough_for_old_ndks() -> None:
+    tree = ast.parse(recipes.HELPER.read_text("utf-8"), feature_version=(3, 8))
+    imported = {
+        name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+    } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert imported == {"json", "os", "lldb"}

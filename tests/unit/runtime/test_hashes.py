@@ -1,0 +1,58 @@
+"""Hashes are remembered by size, mtime and inode, and a damaged cache costs only time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from devkit.errors import FileError
+from devkit.runtime.hashes import HashCache
+
+
+def sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_a_known_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, cache = tmp_path / "大 a", tmp_path / "cache.json"
+    file.write_bytes(b"one")
+    with HashCache(cache) as hashes:
+        assert hashes.sha256(file) == sha(b"one")
+
+    def refuse(*_args: object) -> None:
+        raise AssertionError("read again")
+
+    with HashCache(cache) as hashes:
+        monkeypatch.setattr(Path, "open", refuse)
+        seen: list[int] = []
+        assert hashes.sha256(file, seen.append) == sha(b"one")
+        assert seen == [3]
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    file, cache = tmp_path / "a", tmp_path / "cache.json"
+    file.write_bytes(b"one")
+    with HashCache(cache) as hashes:
+        hashes.sha256(file)
+    status = file.stat()
+    file.write_bytes(b"two")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with HashCache(cache) as hashes:
+        assert hashes.sha256(file) == sha(b"two")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}'])
+def test_a_damaged_cache_is_ignored(tmp_path: Path, content: str) -> None:
+    file, cache = tmp_path / "a", tmp_path / "cache.json"
+    file.write_bytes(b"one")
+    cache.write_text(content)
+    with HashCache(cache) as hashes:
+        assert hashes.sha256(file) == sha(b"one")
+
+
+def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
+    with HashCache(tmp_path / "c") as hashes, pytest.raises(FileError, match="cannot be read"):
+        hashes.sha256(tmp_path / "none")
