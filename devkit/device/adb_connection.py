@@ -68,18 +68,27 @@ class ServerConnection(_core.AdbConnection):  # type: ignore[misc, name-defined]
             raise AdbError(f"request of {len(data)} bytes is too long")
         self.conn.sendall(b"%04x" % len(data) + data)
 
-    def read(self, n: int) -> bytes:
+    def _read_fully(self, n: int) -> bytes:
+        """Up to n bytes: fewer only when the stream ends, as `read_until_close` expects."""
         buffer = bytearray(n)
         view = memoryview(buffer)
         got = 0
         while got < n:
             count = self.conn.recv_into(view[got:])
             if count == 0:
-                raise EOFError(f"the connection ended after {got} of {n} bytes")
+                break
             got += count
-        return bytes(buffer)
+        return bytes(view[:got])
 
-    read_exact = read
+    def read_string(self, n: int) -> str:
+        return str(self.read_exact(n).decode("utf-8", "replace"))
+
+    def check_okay(self) -> None:
+        status = self.read_exact(4)
+        if status == b"FAIL":
+            raise AdbError(self.read_string_block())
+        if status != b"OKAY":
+            raise AdbError(f"neither OKAY nor FAIL: {status!r}")
 
     @property
     def closed(self) -> bool:

@@ -21,16 +21,26 @@ CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 10.0
 
 
-def ask(server: AdbServer, request: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> str:
+def ask(
+    server: AdbServer,
+    request: str,
+    *,
+    serial: str | None = None,
+    doing: str | None = None,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+) -> str:
     """Send a `host:` request and return the text of its answer.
+
+    Args:
+        serial: the phone it is about, for messages.
+        doing: what it is for, for messages, as "listing phones".
 
     Raises:
         ServerUnreachable: no server answers at the address. Nothing is started.
         OperationTimeout: something listens there but says nothing.
         DeviceError: the server refused or broke off.
     """
-    doing = f"asking {request}"
-    serial = request.split(":")[1] if request.startswith("host-serial:") else None
+    doing = doing or f"asking {request}"
     with _connected(server, doing, None, timeout_s) as connection:
         connection.send_command(request)
         with _translated(server, doing, serial, timeout_s):

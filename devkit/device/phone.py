@@ -32,8 +32,9 @@ from devkit.device.sync import FileStat, PushItem, SyncSession
 from devkit.errors import PHONE, DeviceError, FileError, OperationTimeout
 
 SHELL_TIMEOUT_S = 30.0
-# The adb server copies a service's name into one packet and aborts when the phone takes less:
-# 4 KiB before Android 7 (no shell_v2), 256 KiB since; four hexadecimal digits carry 65535.
+EVIDENCE_BYTES = 4096
+# A command travels in one packet: phones take 4 KiB before Android 7 (no shell_v2) and 256 KiB
+# since, and the four hexadecimal digits of its length say 65535 at most.
 COMMAND_BYTES_V2, COMMAND_BYTES_V1 = 64_000, 4_000
 
 
@@ -114,7 +115,7 @@ class Device:
                     raise OperationTimeout(
                         f"`{_short(line)}` was not done on the phone {self.serial} after {timeout_s:g} s",
                         where=PHONE,
-                        evidence=_tail(b"".join(parts["stderr"] or parts["stdout"])),
+                        evidence=_tail(b"".join((parts["stderr"] or parts["stdout"])[-8:])),
                     )
                 if isinstance(data, int):
                     break
@@ -297,7 +298,13 @@ class Device:
     @cached_property
     def features(self) -> frozenset[str]:
         """The adb features of the phone. The adb server knows them: the phone is not asked."""
-        return frozenset(ask(self.server, f"host-serial:{self.serial}:features").split(","))
+        answer = ask(
+            self.server,
+            f"host-serial:{self.serial}:features",
+            serial=self.serial,
+            doing="asking for its features",
+        )
+        return frozenset(answer.split(","))
 
     @cached_property
     def properties(self) -> Mapping[str, str]:
@@ -404,4 +411,4 @@ def _short(line: str) -> str:
 
 
 def _tail(data: bytes, lines: int = 15) -> str:
-    return "\n".join(data.decode("utf-8", "replace").strip().splitlines()[-lines:])
+    return "\n".join(data[-EVIDENCE_BYTES:].decode("utf-8", "replace").strip().splitlines()[-lines:])

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device.phone import Device
 
-_NO_DEVICE_HINTS = (
+REMEMBERED = "the remembered choice"
+NO_DEVICE_HINTS = (
     "connect a phone by USB and allow USB debugging on it (Settings > Developer options)",
     "devkit sim start (a virtual phone)",
 )
@@ -38,12 +39,14 @@ def select_device(
     *,
     environ: Mapping[str, str] | None = None,
     config: Config | None = None,
+    asked_by: str = "-s",
 ) -> Device:
     """The phone to work on: `-s`, ANDROID_SERIAL, device.serial, the remembered choice, the only one.
 
     Args:
         serial: what `-s` said: a serial, or the name of a virtual phone or tunnel ("sim:NAME", "NAME").
         config: the settings (default: read them).
+        asked_by: where `serial` comes from, for messages.
 
     Raises:
         DeviceError: there is no such phone, it is not usable, or there are several to choose from;
@@ -56,7 +59,7 @@ def select_device(
         from devkit import config as settings
 
         config = settings.load(environ=environ)
-    wish = find_wish(serial, environ, config.device.serial)
+    wish = Wish(serial, asked_by) if serial else find_wish(environ, config.device.serial)
     server = _server_called(wish.text) if wish else None
     if wish and server:
         return _open(_choose_behind(server, wish))
@@ -66,16 +69,14 @@ def select_device(
     return _open(choose(inventory, wish))
 
 
-def find_wish(serial: str | None, environ: Mapping[str, str], configured: str | None) -> Wish | None:
-    """Who asks for which phone; None when nobody does."""
-    if serial:
-        return Wish(serial, "-s")
+def find_wish(environ: Mapping[str, str], configured: str | None) -> Wish | None:
+    """Who, apart from the command line, asks for which phone; None when nobody does."""
     if environ.get("ANDROID_SERIAL"):
         return Wish(environ["ANDROID_SERIAL"], "ANDROID_SERIAL")
     if configured:
         return Wish(configured, "device.serial")
     remembered = remembered_choice()
-    return Wish(remembered, "devkit device select") if remembered else None
+    return Wish(remembered, REMEMBERED) if remembered else None
 
 
 def choose(inventory: Inventory, wish: Wish | None) -> DeviceEntry:
@@ -116,7 +117,7 @@ def choose(inventory: Inventory, wish: Wish | None) -> DeviceEntry:
     raise DeviceError(
         "no phone is connected",
         evidence="adb servers asked: " + ", ".join(server.name for server in inventory.servers),
-        hints=_NO_DEVICE_HINTS,
+        hints=NO_DEVICE_HINTS,
     )
 
 
@@ -211,7 +212,7 @@ def _not_found(inventory: Inventory, wish: Wish) -> DevkitError:
     names += [server.label for server in inventory.servers if server.label]
     near = difflib.get_close_matches(wish.text, names, n=3, cutoff=0.5)
     hints = [f"did you mean {name}?" for name in near]
-    if wish.source == "devkit device select":
+    if wish.source == REMEMBERED:
         hints += ["devkit device select SERIAL (choose again)", "devkit device select --clear"]
     evidence = describe(inventory.entries) or "no phone is connected"
     problem = inventory.effective_problem
@@ -219,7 +220,7 @@ def _not_found(inventory: Inventory, wish: Wish) -> DevkitError:
         evidence += f"\n{problem.what}"
         hints += problem.hints
     if not near and not inventory.entries:
-        hints += _NO_DEVICE_HINTS
+        hints += NO_DEVICE_HINTS
     return DeviceError(
         f"the phone {wish.text} is not connected (asked for by {wish.source})",
         evidence=evidence,

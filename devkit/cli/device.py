@@ -1,0 +1,193 @@
+"""`devkit device`: list, choose and look at phones; a shell on one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from devkit import config, output
+
+if TYPE_CHECKING:
+    from devkit.device.listing import DeviceEntry, Inventory
+
+app = typer.Typer(
+    help="List, choose and look at phones; a shell on one.",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    epilog="Example: devkit device list; devkit device select SERIAL; devkit device shell -- getprop",
+)
+
+_COMMAND = typer.Argument(
+    None, metavar="[-- CMD…]", help="The command and its words, passed on exactly; none: a login shell."
+)
+_SERIAL = typer.Option(None, "-s", "--serial", help="The phone: its serial, or sim:NAME.")
+
+
+@app.command("list")
+def list_() -> None:
+    """List the phones of all adb servers devkit knows, with their state and what to do about it."""
+    from devkit.device import select
+    from devkit.device.listing import list_devices
+
+    settings = config.load()
+    inventory = list_devices(configured_server=settings.adb.server, configured_adb=settings.adb.path)
+    sink = output.current()
+    problem = inventory.effective_problem
+    if problem is not None and not (inventory.servers and inventory.effective.is_default):
+        if not inventory.entries:
+            raise problem
+        sink.warn(problem.what)
+    for other in inventory.problems:
+        sink.warn(other.what)
+    rows: list[tuple[str, ...]] = [
+        (
+            select.spoken_name(entry),
+            entry.state,
+            entry.model or "",
+            entry.server.name if entry.server else "",
+            entry.hint,
+        )
+        for entry in inventory.entries
+    ]
+    data = {
+        "devices": [_entry_data(entry) for entry in inventory.entries],
+        "servers": [
+            {"address": server.address, "origin": server.origin, "label": server.label}
+            for server in inventory.servers
+        ],
+    }
+    header = ("PHONE", "STATE", "MODEL", "ADB SERVER", "WHAT TO DO")
+    sink.data(data, output.table(rows, header) if rows else "")
+    if not rows:
+        sink.note("no phone is connected")
+        for hint in select.NO_DEVICE_HINTS:
+            sink.note(f"  try: {hint}")
+    _warn_about_clash(inventory)
+
+
+@app.command("select")
+def select(
+    serial: str | None = typer.Argument(None, help="A serial, or the name of a virtual phone (sim:NAME)."),
+    clear: bool = typer.Option(False, "--clear", help="Forget the choice."),
+) -> None:
+    """Remember a phone for all commands that name none; without an argument, show the choice."""
+    from devkit.device.select import (
+        forget_choice,
+        remember_choice,
+        remembered_choice,
+        select_device,
+    )
+
+    sink = output.current()
+    if clear:
+        forget_choice()
+        sink.data({"selected": None}, "no phone is selected")
+    elif serial is None:
+        chosen = remembered_choice()
+        sink.data({"selected": chosen}, chosen or "no phone is selected")
+    else:
+        device = select_device(serial, asked_by="devkit device select")
+        name = device.server.name if device.server.origin == "sim" else device.serial
+        remember_choice(name)
+        sink.data({"selected": name}, f"selected {name}")
+
+
+@app.command("info")
+def info(serial: str | None = _SERIAL) -> None:
+    """Show what matters about one phone: ABI, Android, folder, page size, space, adb features."""
+    from devkit.device.select import select_device
+
+    settings = config.load()
+    device = select_device(serial, config=settings)
+    folder = device.writable_dir(settings.device.dir)
+    facts = device.facts(folder)
+    properties = device.properties
+    data: dict[str, Any] = {
+        "serial": device.serial,
+        "adb_server": device.server.name,
+        "model": device.model,
+        "android": properties.get("ro.build.version.release"),
+        "api_level": device.api_level,
+        "abi": device.abi,
+        "abilist": list(device.abilist),
+        "virtual": device.is_virtual,
+        "libc": device.libc,
+        "fingerprint": device.fingerprint,
+        "folder": folder,
+        "page_bytes": facts.page_bytes,
+        "free_bytes": facts.free_bytes,
+        "features": sorted(device.features),
+    }
+    rows: list[tuple[str, ...]] = [
+        ("phone", f"{device.serial} at adb server {device.server.name}"),
+        ("model", device.model + (" (virtual)" if device.is_virtual else "")),
+        ("Android", f"{data['android'] or '?'} (API {device.api_level})"),
+        ("ABI", ", ".join(device.abilist) + ("" if device.libc == "bionic" else f" ({device.libc})")),
+        ("fingerprint", device.fingerprint),
+        ("folder", folder),
+        ("page size", "?" if facts.page_bytes is None else f"{facts.page_bytes} bytes"),
+        ("free space", "?" if facts.free_bytes is None else output.human_bytes(facts.free_bytes)),
+        ("adb features", ", ".join(sorted(device.features))),
+    ]
+    output.current().data(data, output.table(rows))
+
+
+@app.command("shell")
+def shell(
+    command: list[str] | None = _COMMAND,
+    serial: str | None = _SERIAL,
+) -> None:
+    """Run a command on the phone, with its own exit code, or open a shell there."""
+    from devkit.device.quoting import quote
+    from devkit.device.select import select_device
+    from devkit.device.terminal import join_terminal
+
+    # One word is a line for the phone's shell, as users of `adb shell "a | b"` expect.
+    line = "" if not command else command[0] if len(command) == 1 else quote(command)
+    device = select_device(serial)
+    sink = output.current()
+    if sink.json_mode:
+        result = device.shell(line, timeout_s=None)
+        sink.data(
+            {
+                "exit_code": result.exit_code,
+                "stdout": result.text,
+                "stderr": result.stderr.decode("utf-8", "replace"),
+            }
+        )
+        raise typer.Exit(result.exit_code)
+    raise typer.Exit(join_terminal(device, line))
+
+
+def _entry_data(entry: DeviceEntry) -> dict[str, Any]:
+    return {
+        "serial": entry.serial,
+        "state": entry.state,
+        "detail": entry.detail,
+        "usable": entry.usable,
+        "model": entry.model,
+        "product": entry.product,
+        "device": entry.device,
+        "usb": entry.usb,
+        "transport_id": entry.transport_id,
+        "server": entry.server.name if entry.server else None,
+        "hint": entry.hint or None,
+    }
+
+
+def _warn_about_clash(inventory: Inventory) -> None:
+    """A clash does not hinder devkit, but the next `adb` the user types would kill the server."""
+    from devkit.device.adb_program import find_adb, find_version_clash
+    from devkit.device.connection import server_version
+    from devkit.errors import ToolMissing
+
+    if inventory.effective not in inventory.servers:
+        return
+    try:
+        program = find_adb(config.load().adb.path)
+    except ToolMissing:
+        return
+    clash = find_version_clash(server_version(inventory.effective), program)
+    if clash is not None:
+        output.current().warn(clash.explain(program, inventory.effective))
