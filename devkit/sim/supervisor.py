@@ -239,7 +239,7 @@ class Supervisor:
                 "host": host,
                 "port": adb_port,
                 "origin": "sim",
-                "label": f"virtual phone {name}",
+                "label": name,
                 "pid": os.getpid(),
                 "serials": [self._serial],
             }
