@@ -23,7 +23,7 @@ def _load_core() -> ModuleType:
     """Import `adbutils._adb` without `adbutils/__init__`, which also loads requests and Pillow.
 
     Measured on a 2-core machine: 25 ms instead of 130 ms, a good part of a command's own start.
-    Whoever imports adbutils later gets the whole package, sharing these modules.
+    `whole_adbutils` gives the whole package later, sharing these modules.
     """
     with _load_lock:
         if "adbutils" in sys.modules:
@@ -98,11 +98,21 @@ class ServerConnection(_core.AdbConnection):  # type: ignore[misc, name-defined]
         self.conn.close()
 
 
+def whole_adbutils() -> ModuleType:
+    """The package with all it has. Modules that were loaded before it are bound to it here."""
+    adbutils = importlib.import_module("adbutils")
+    for name, module in list(sys.modules.items()):
+        package, _, rest = name.partition(".")
+        if package == "adbutils" and rest and "." not in rest and not hasattr(adbutils, rest):
+            setattr(adbutils, rest, module)
+    return adbutils
+
+
 def whole_device(host: str, port: int, serial: str, *, connect_timeout_s: float) -> Any:
     """adbutils' own AdbDevice (screenshots, installing, …) over connections of this module."""
-    import adbutils
+    adbutils: Any = whole_adbutils()
 
-    class Client(adbutils.AdbClient):  # type: ignore[misc]
+    class Client(adbutils.AdbClient):  # type: ignore[misc, name-defined]
         def make_connection(self, timeout: float | None = None) -> ServerConnection:
             connection = ServerConnection(self.host, self.port, connect_timeout_s=connect_timeout_s)
             connection.conn.settimeout(timeout)
