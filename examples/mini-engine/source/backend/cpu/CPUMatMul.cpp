@@ -28,9 +28,9 @@ ErrorCode CPUMatMul::onExecute(const std::vector<Tensor*>& inputs, const std::ve
     const int threads = std::min(pool.size(), rows);
     const bool int8 = mBackend->runtime()->lowMemory();
     const float* input = inputs[0]->host<float>() + (inputs[0]->length(0) - tokens) * cols;
-    float* output = outputs[0]->host<float>();
+    float* output = outputs[0]->host<float>(); // devkit demo: breakpoint
 
-    for (int token = 0; int8 && token < tokens; ++token) { // devkit demo: breakpoint
+    for (int token = 0; int8 && token < tokens; ++token) {
         mScales[static_cast<size_t>(token)] =
             MNNQuantize(mQuantized.data() + token * cols, input + token * cols, static_cast<size_t>(cols));
     }

@@ -1,0 +1,87 @@
+"""What the output of cmake, ninja, make, compilers and linkers means."""
+
+from __future__ import annotations
+
+import re
+
+EVIDENCE_ERRORS = 5
+
+_NINJA_STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
+_MAKE_STEP = re.compile(r"^\[ *(\d+)%\] (Building|Linking|Generating)\b(.*)")
+_COMPILER_ERROR = re.compile(r"^(?:In file included from )?.+?:\d+(?::\d+)?: (?:fatal )?error: ")
+_LINKER_ERROR = re.compile(
+    r"undefined reference to|undefined symbol|multiple definition of|duplicate symbol"
+    r"|cannot find -l|unable to find library -l|ld(?:\.lld|64\.lld)?: error:|^error: undefined"
+    r"|relocation .* can not be used|file format not recognized|is incompatible with"
+)
+_OTHER_ERROR = re.compile(
+    r"^(?:ninja|make(?:\[\d+\])?|cc1plus|c\+\+|g\+\+|clang(?:\+\+)?|zig): (?:fatal )?error: "
+)
+_MAKE_NO_RULE = re.compile(r"^make.*\*\*\* No rule to make target")
+_ERRORS = (_COMPILER_ERROR, _LINKER_ERROR, _OTHER_ERROR, _MAKE_NO_RULE)
+_CMAKE_ERROR = re.compile(r"^CMake Error\b")
+_UNUSED_HEADER = "Manually-specified variables were not used by the project:"
+# CMake's words when it is about to throw away the user's -D options and go on.
+CACHE_DELETED = "You have changed variables that require your cache to be deleted"
+
+
+def parse_step(line: str) -> tuple[float, float, str] | None:
+    """(done, total, what) of a progress line of ninja (counts) or make (percent), else None."""
+    found = _NINJA_STEP.match(line)
+    if found:
+        return float(found.group(1)), float(found.group(2)), found.group(3)
+    found = _MAKE_STEP.match(line)
+    if found:
+        return float(found.group(1)), 100.0, found.group(2) + found.group(3)
+    return None
+
+
+def is_build_step(what: str) -> bool:
+    """Whether a step made something, rather than re-ran CMake."""
+    return not what.startswith("Re-running CMake")
+
+
+def first_errors(text: str, limit: int = EVIDENCE_ERRORS) -> str:
+    """The first errors of a failed configure or build, one or a few lines each.
+
+    The last lines of a log are mostly "build stopped"; the first error is the cause.
+    Empty when nothing looks like an error.
+    """
+    lines = text.splitlines()
+    found: list[str] = []
+    for number, line in enumerate(lines):
+        if _CMAKE_ERROR.match(line):
+            found.append(_with_indented(lines, number))
+        elif line not in found and any(rule.search(line) for rule in _ERRORS):
+            found.append(line)
+        if len(found) == limit:
+            break
+    return "\n".join(found)
+
+
+def unused_variables(text: str) -> tuple[str, ...]:
+    """Names that CMake says were given with -D and are unknown to the project."""
+    _, header, rest = text.partition(_UNUSED_HEADER)
+    if not header:
+        return ()
+    names: list[str] = []
+    for line in rest.splitlines():
+        if not line.strip():
+            if names:
+                break
+            continue
+        if not line.startswith(" "):
+            break
+        names.append(line.strip())
+    return tuple(names)
+
+
+def _with_indented(lines: list[str], start: int) -> str:
+    """A CMake error and its text: indented lines, with blank ones among them."""
+    block = [lines[start]]
+    for line in lines[start + 1 :]:
+        if line.strip() and not line.startswith(" "):
+            break
+        if line.strip():
+            block.append(line)
+    return "\n".join(block)
