@@ -142,7 +142,7 @@ class PrivateServer:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        if not self._launch(f"tcp:{LOCALHOST}:{self.address[1]}"):
+        if not self._launch(f"tcp:localhost:{self.address[1]}"):
             raise SimError(
                 f"the adb server of {self._adb} does not start",
                 evidence=process.tail(self._log.read_bytes()) if self._log.exists() else None,

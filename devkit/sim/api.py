@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -16,10 +17,12 @@ import devkit
 from devkit import process
 from devkit.errors import SimError
 from devkit.sim import state
+from devkit.sim.request import PhoneRequest
 from devkit.sim.state import PhoneRecord
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 3.0
+LOCK_PATIENCE_S = 0.3
 
 
 class Phone:
@@ -90,12 +93,16 @@ def start_phone(
         raise SimError("a virtual phone has a private adb server or an existing one, not both")
     state.check_name(name)
     state.sweep()
-    from devkit.sim.supervisor import PhoneRequest
-
-    ready_read, ready_write = os.pipe()
-    lifeline_read, lifeline_write = os.pipe() if lifeline else (None, None)
-    handed_over = [fd for fd in (ready_write, lifeline_read) if fd is not None]
-    try:
+    with contextlib.ExitStack() as cleanup:
+        # The supervisor inherits these, so that none of its ends stays open here.
+        handed_over = cleanup.enter_context(contextlib.ExitStack())
+        lock = handed_over.enter_context(state.closing_fd(_lock(name)))
+        ready_read, ready_write = os.pipe()
+        cleanup.callback(os.close, ready_read)
+        handed_over.callback(os.close, ready_write)
+        lifeline_read, lifeline_write = os.pipe() if lifeline else (None, None)
+        if lifeline_read is not None:
+            handed_over.callback(os.close, lifeline_read)
         request = PhoneRequest(
             name=name,
             model=model,
@@ -103,30 +110,18 @@ def start_phone(
             adb=os.path.abspath(adb) if adb is not None else None,
             connect_to=connect_to,
             data_limit_bytes=data_limit_bytes,
+            lock_fd=lock,
             ready_fd=ready_write,
             lifeline_fd=lifeline_read,
         )
-        child = _spawn(request.to_json(), name, handed_over)
-    finally:
-        for fd in handed_over:
-            os.close(fd)
-    try:
-        with state.closing_fd(ready_read):
-            _wait_ready(child, ready_read, name, timeout_s)
-        record = state.read_record(name)
-        if record is None:
-            raise SimError(f"the virtual phone {name} ended right after its start", evidence=_log_tail(name))
-    except BaseException:
-        if child.poll() is None:
-            child.send_signal(signal.SIGTERM)
-            try:
-                child.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-        child.wait()
-        if lifeline_write is not None:
-            os.close(lifeline_write)
-        raise
+        try:
+            child = _spawn(request)
+            handed_over.close()
+            record = _wait_ready(child, ready_read, name, timeout_s)
+        except BaseException:
+            if lifeline_write is not None:
+                os.close(lifeline_write)
+            raise
     return Phone(record, lifeline_write, child)
 
 
@@ -156,47 +151,82 @@ def list_phones() -> list[PhoneRecord]:
     return [record for record in records if record is not None]
 
 
-def _spawn(request: str, name: str, fds: list[int]) -> subprocess.Popen[bytes]:
+def _lock(name: str) -> int:
+    """The phone's lock; the supervisor inherits it. Those who only look hold it for an instant."""
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while (fd := state.lock_phone(name)) is None:
+        if time.monotonic() >= deadline:
+            record = state.read_record(name)
+            raise SimError(
+                f"a virtual phone named {name} is already running",
+                evidence=f"{record.serial}, supervisor pid {record.pid}" if record else None,
+                hints=[f"devkit sim stop {name}", "choose another name: devkit sim start --name phone-2"],
+            )
+        time.sleep(0.02)
+    return fd
+
+
+def _spawn(request: PhoneRequest) -> subprocess.Popen[bytes]:
     # Found by the supervisor too, even if devkit is run from a source tree that is not installed.
     package_root = str(Path(devkit.__file__).resolve().parent.parent)
     search = os.environ.get("PYTHONPATH")
-    log = state.phone_dir(name) / "supervisor.log"
+    log = state.phone_dir(request.name) / "supervisor.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    fds = [request.lock_fd, request.ready_fd, request.lifeline_fd]
     with log.open("ab") as file:
         return process.start(
-            [sys.executable, "-m", "devkit.sim.supervisor", request],
+            [sys.executable, "-m", "devkit.sim.supervisor", request.to_json()],
             cwd=Path("/"),
             env={"PYTHONPATH": package_root + (os.pathsep + search if search else "")},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            pass_fds=fds,
+            pass_fds=[fd for fd in fds if fd is not None],
         )
 
 
-def _wait_ready(child: subprocess.Popen[bytes], fd: int, name: str, timeout_s: float) -> None:
+def _wait_ready(child: subprocess.Popen[bytes], fd: int, name: str, timeout_s: float) -> PhoneRecord:
+    """Wait for the supervisor's answer; on any failure nothing of the phone is left.
+
+    Raises:
+        SimError: the phone did not start.
+    """
+    try:
+        answer = _read_all(fd, timeout_s)
+        if answer is None:
+            what = f"the virtual phone {name} did not come up within {timeout_s:.0f} s"
+            raise SimError(what, evidence=_log_tail(name))
+        if not answer:
+            what = f"the virtual phone {name} does not start (exit code {child.wait()})"
+            raise SimError(what, evidence=_log_tail(name))
+        error = json.loads(answer)["error"]
+        if error is not None:
+            raise SimError(error["error"], evidence=error["evidence"], hints=error["hints"])
+        record = state.read_record(name)
+        if record is None:
+            raise SimError(f"the virtual phone {name} ended right after its start", evidence=_log_tail(name))
+        return record
+    except BaseException:
+        child.terminate()
+        try:
+            child.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        state.sweep()
+        raise
+
+
+def _read_all(fd: int, timeout_s: float) -> bytes | None:
+    """Everything up to the end of file; None when that does not come in time."""
     deadline = time.monotonic() + timeout_s
-    answer = b""
-    while True:
-        ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            raise SimError(
-                f"the virtual phone {name} did not come up within {timeout_s:.0f} s",
-                evidence=_log_tail(name),
-            )
+    content = b""
+    while select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
         piece = os.read(fd, 65536)
         if not piece:
-            break
-        answer += piece
-    if not answer:
-        child.wait()
-        raise SimError(
-            f"the virtual phone {name} does not start (exit code {child.returncode})",
-            evidence=_log_tail(name),
-        )
-    error = json.loads(answer)["error"]
-    if error is not None:
-        raise SimError(error["error"], where=error["where"], evidence=error["evidence"], hints=error["hints"])
+            return content
+        content += piece
+    return None
 
 
 def _log_tail(name: str) -> str | None:

@@ -6,7 +6,6 @@ everything on SIGTERM or when its owner is gone.
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import os
@@ -17,68 +16,35 @@ import socket
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from devkit import paths
-from devkit.errors import SimError
+from devkit.errors import DevkitError, SimError
 from devkit.sim import adbserver, image, models, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
 from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
+from devkit.sim.request import PhoneRequest
 from devkit.sim.rootfs import RootPlan
 
 PHONE_START_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 RECONNECT_PAUSE_S = 0.5
 SERVER_RESTARTS = 5
-LOCK_PATIENCE_S = 1.0
 # An adb server takes whatever listens on an odd port of this range for an emulator.
 EMULATOR_PORTS = range(5555, 5586, 2)
-
-
-@dataclass(frozen=True)
-class PhoneRequest:
-    """What `start_phone` asks for; travels as JSON.
-
-    Args:
-        ready_fd: where the outcome is written as one JSON document.
-        lifeline_fd: end of file on it ends the phone.
-    """
-
-    name: str
-    model: str
-    port: int
-    adb: str | None
-    connect_to: tuple[str, int] | None
-    data_limit_bytes: int | None
-    ready_fd: int
-    lifeline_fd: int | None
-
-    @staticmethod
-    def from_json(text: str) -> PhoneRequest:
-        """The request that `to_json` wrote."""
-        values: dict[str, Any] = json.loads(text)
-        if values["connect_to"] is not None:
-            values["connect_to"] = tuple(values["connect_to"])
-        return PhoneRequest(**values)
-
-    def to_json(self) -> str:
-        """As JSON, for the command line."""
-        return json.dumps(dataclasses.asdict(self))
 
 
 def main(arguments: list[str]) -> int:
     """Run a phone until it is to end; the exit code only matters when it did not start."""
     request = PhoneRequest.from_json(arguments[0])
-    lock = _lock(request.name)
-    if lock is None:
-        _answer(request.ready_fd, _already_running(request.name))
-        return 1
-    supervisor = Supervisor(request, lock)
+    for fd in (request.lock_fd, request.ready_fd, request.lifeline_fd):
+        if fd is not None:
+            os.set_inheritable(fd, False)
+    supervisor = Supervisor(request)
     try:
         supervisor.start()
-    except SimError as error:
+    except DevkitError as error:
         supervisor.end()
         _answer(request.ready_fd, error)
         return 1
@@ -100,9 +66,8 @@ def main(arguments: list[str]) -> int:
 class Supervisor:
     """A phone and what belongs to it."""
 
-    def __init__(self, request: PhoneRequest, lock: int) -> None:
+    def __init__(self, request: PhoneRequest) -> None:
         self._request = request
-        self._lock = lock
         self._dir = state.phone_dir(request.name)
         self._warden = 0
         self._server: PrivateServer | None = None
@@ -197,7 +162,7 @@ class Supervisor:
         plan = RootPlan(root, system, data if limit is None else None, limit, shared, properties)
         setup = PhoneSetup(plan, self._dir / "adbd.log")
         try:
-            self._warden, report = start_warden(setup, listener, {self._lock})
+            self._warden, report = start_warden(setup, listener, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)
         except SetupFailed as error:
             raise _explain(error) from None
@@ -212,13 +177,16 @@ class Supervisor:
                 if problem is None and self._is_online():
                     self._track()
                     return
+            except ConnectionRefusedError as error:
+                problem = str(error)
+                break
             except OSError as error:
                 problem = str(error)
             time.sleep(0.1)
         host, port = self._address
         raise SimError(
             f"the adb server at {host}:{port} does not accept the virtual phone",
-            evidence=problem or f"{self._serial} stays {adbserver.device_state(self._address, self._serial)}",
+            evidence=problem or f"{self._serial} does not come online",
             hints=[f"adb -H {host} -P {port} devices", "start the phone with an adb server of its own"],
         )
 
@@ -341,25 +309,6 @@ class Supervisor:
         self._drop_tracker()
 
 
-def _lock(name: str) -> int | None:
-    """The phone's lock. Someone who only looks whether it is taken holds it for an instant."""
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        fd = state.lock_phone(name)
-        if fd is not None or time.monotonic() >= deadline:
-            return fd
-        time.sleep(0.05)
-
-
-def _already_running(name: str) -> SimError:
-    record = state.read_record(name)
-    return SimError(
-        f"a virtual phone named {name} is already running",
-        evidence=f"{record.serial}, supervisor pid {record.pid}" if record else None,
-        hints=[f"devkit sim stop {name}", "choose another name: devkit sim start --name phone-2"],
-    )
-
-
 def _bind(port: int) -> socket.socket:
     if port in EMULATOR_PORTS:
         raise SimError(
@@ -424,7 +373,7 @@ def _setting(path: str) -> str:
         return ""
 
 
-def _answer(fd: int, error: SimError | None) -> None:
+def _answer(fd: int, error: DevkitError | None) -> None:
     report = None if error is None else error.as_dict()
     try:
         os.write(fd, json.dumps({"error": report}).encode())

@@ -1,0 +1,41 @@
+"""What `start_phone` hands to the supervisor, as JSON on its command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PhoneRequest:
+    """A phone that is to be started.
+
+    Args:
+        lock_fd: the phone's lock, taken by whoever starts it.
+        ready_fd: where the outcome is written as one JSON document.
+        lifeline_fd: end of file on it ends the phone.
+    """
+
+    name: str
+    model: str
+    port: int
+    adb: str | None
+    connect_to: tuple[str, int] | None
+    data_limit_bytes: int | None
+    lock_fd: int
+    ready_fd: int
+    lifeline_fd: int | None
+
+    @staticmethod
+    def from_json(text: str) -> PhoneRequest:
+        """The request that `to_json` wrote."""
+        values: dict[str, Any] = json.loads(text)
+        if values["connect_to"] is not None:
+            values["connect_to"] = tuple(values["connect_to"])
+        return PhoneRequest(**values)
+
+    def to_json(self) -> str:
+        """As JSON, for the command line."""
+        return json.dumps(dataclasses.asdict(self))
