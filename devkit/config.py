@@ -67,7 +67,7 @@ PROFILE_OPTIONS = (
 
 APP_OPTIONS = (
     Option("profile", "text", "build profile", default="cpu"),
-    Option("target", "text", "the executable's CMake target or file name (default: the app's name)"),
+    Option("target", "text", "the executable: CMake target, file name or path (default: the app's name)"),
     Option("files", "files", "files and folders that travel along: {local: PATH, remote: PATH}"),
     Option("args", "list", "arguments when none are given after --"),
     Option("env", "map", "environment variables on the phone"),

@@ -188,6 +188,7 @@ def _debug(settings: Config, device: Device, prepared: runtime.PreparedApp, plac
         request = lldb.DebugRequest(
             program=prepared.local.program,
             libraries=prepared.libraries,
+            search_paths=prepared.symbol_folders,
             device_dir=prepared.device_dir,
             launch=prepared.launch(()),
             breakpoints=(place,),

@@ -87,6 +87,7 @@ def _request(
     return lldb.DebugRequest(
         program=prepared.local.program,
         libraries=prepared.libraries,
+        search_paths=prepared.symbol_folders,
         device_dir=prepared.device_dir,
         launch=prepared.launch(args) if pid is None else None,
         attach_pid=pid,

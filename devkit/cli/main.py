@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,6 +25,7 @@ def run(argv: Sequence[str]) -> int:
     """Run one command line and return the exit code; every error becomes a message here."""
     sink = output.install(output.Output())
     sink.debug = bool(os.environ.get("DEVKIT_DEBUG"))
+    _end_cleanly_on_signals()
     # A usage error is found before --json is parsed; a script that asked for JSON still gets it.
     before_dashes = list(argv)[: list(argv).index("--")] if "--" in argv else list(argv)
     sink.json_mode = "--json" in before_dashes
@@ -35,6 +37,8 @@ def run(argv: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         sink.note("interrupted")
         return errors.EXIT_INTERRUPTED
+    except _Terminated as stop:
+        return 128 + stop.number
     except DevkitError as error:
         _show_traceback(sink)
         sink.error(error)
@@ -57,6 +61,27 @@ def run(argv: Sequence[str]) -> int:
             )
         )
         return errors.EXIT_DEVKIT_FAILED
+
+
+class _Terminated(BaseException):
+    """SIGTERM or SIGHUP: unwinds like Ctrl-C, so that everything is ended and removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _end_cleanly_on_signals() -> None:
+    """A closed terminal, a broken ssh, a `kill`: programs and files are cleaned up before the end."""
+
+    def terminate(number: int, _frame: Any) -> None:
+        raise _Terminated(number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # nohup has SIGHUP ignored; that wish is respected.
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, terminate)
 
 
 def _show_traceback(sink: output.Output) -> None:

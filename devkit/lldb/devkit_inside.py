@@ -11,7 +11,7 @@ import lldb
 
 _MAX_FRAMES = 64
 _MAX_VALUE_CHARS = 400
-_REPORT = {"stops": [], "exit_code": None, "exit_description": None, "state": "none", "killed": False}
+_REPORT: dict = {"stops": [], "exit_code": None, "state": "none", "killed": False}
 
 
 class StopRecorder:
@@ -52,17 +52,17 @@ def _note_end(process):
     _REPORT["state"] = lldb.SBDebugger.StateAsCString(state)
     if state == lldb.eStateExited:
         _REPORT["exit_code"] = process.GetExitStatus()
-        _REPORT["exit_description"] = process.GetExitDescription()
 
 
 def _describe_stop(thread):
     frames = []
     for index in range(min(thread.GetNumFrames(), _MAX_FRAMES)):
         frames.append(_describe_frame(thread.GetFrameAtIndex(index)))
+    reason = thread.GetStopReason()
     return {
         "reason": thread.GetStopDescription(256),
-        "reason_code": thread.GetStopReason(),
-        "is_breakpoint": thread.GetStopReason() == lldb.eStopReasonBreakpoint,
+        "is_breakpoint": reason == lldb.eStopReasonBreakpoint,
+        "signal": thread.GetStopReasonDataAtIndex(0) if reason == lldb.eStopReasonSignal else None,
         "pid": thread.GetProcess().GetProcessID(),
         "tid": thread.GetThreadID(),
         "frames": frames,
@@ -77,8 +77,10 @@ def _describe_frame(frame):
     file = None
     if spec.IsValid():
         file = os.path.join(spec.GetDirectory() or "", spec.GetFilename() or "")
+    name = frame.GetDisplayFunctionName() or frame.GetFunctionName()
     return {
-        "function": frame.GetDisplayFunctionName() or frame.GetFunctionName(),
+        # LLDB writes the global namespace out in some names and not in others.
+        "function": name[2:] if name and name.startswith("::") else name,
         "file": file,
         "line": entry.GetLine() if spec.IsValid() else None,
         "module": module.GetFileSpec().GetFilename(),

@@ -41,7 +41,9 @@ def parse_breakpoint(text: str) -> tuple[str, str | int | None]:
     match = _FILE_LINE.match(text)
     if match and not text.endswith(":"):
         if int(match["line"]) < 1:
-            raise UsageError(f"--break {text}: lines are counted from 1")
+            raise UsageError(
+                f"--break {text}: lines are counted from 1", hints=[f"--break {match['file']}:1"]
+            )
         return match["file"], int(match["line"])
     if _FUNCTION.match(text):
         return text, None
@@ -76,12 +78,16 @@ def connect_commands(script: SessionScript) -> list[str]:
     return lines
 
 
-def helper_commands() -> list[str]:
-    """Load the helper that records stops; before the connection, after the target exists."""
-    return [
-        f"command script import {quote(HELPER)}",
-        "target stop-hook add --script-class devkit_inside.StopRecorder",
-    ]
+def recorded_connect_commands(script: SessionScript) -> list[str]:
+    """`connect_commands` with the helper that records stops.
+
+    The stop of a launch in the dynamic linker is the debugger's, not the user's: it is recorded
+    only for an attach.
+    """
+    load = f"command script import {quote(HELPER)}"
+    hook = "target stop-hook add --script-class devkit_inside.StopRecorder"
+    connect, *rest = connect_commands(script)
+    return [load, hook, connect, *rest] if script.attach else [load, connect, hook, *rest]
 
 
 def quote(path: Path | str) -> str:

@@ -35,12 +35,14 @@ _CLEAR_DEBUGINFOD = {"DEBUGINFOD_URLS": ""}
 class DebugRequest:
     """What to debug.
 
-    `program` and `libraries` are the unstripped files on this machine; exactly one of `launch` and
-    `attach_pid` is given; `batch` is a file of LLDB commands to run instead of a prompt.
+    `program` and `libraries` are the unstripped files on this machine, `search_paths` folders that
+    hold nothing but files made for the phone; exactly one of `launch` and `attach_pid` is given;
+    `batch` is a file of LLDB commands to run instead of a prompt.
     """
 
     program: Path
     libraries: tuple[Path, ...]
+    search_paths: tuple[Path, ...]
     device_dir: str
     launch: Launch | None = None
     attach_pid: int | None = None
@@ -141,11 +143,12 @@ def render_manual_commands(
 
 
 def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
-    folders = dict.fromkeys([request.program.parent, *(lib.parent for lib in request.libraries), sysroot])
+    # gdb-remote takes a library of the right name with the wrong build-id silently: the phone's own
+    # files come first, and no folder of this machine's system is searched.
     return recipes.SessionScript(
         program=request.program,
         libraries=request.libraries,
-        search_paths=tuple(folders),
+        search_paths=(sysroot, *request.search_paths),
         port=port,
         breakpoints=request.breakpoints,
         attach=request.attach_pid is not None,
@@ -154,11 +157,7 @@ def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionS
 
 def _interactive(tools: LldbTools, script: recipes.SessionScript, folder: Path, report: Path) -> int:
     file = folder / "session.lldb"
-    commands = [
-        *recipes.setup_commands(script),
-        *recipes.helper_commands(),
-        *recipes.connect_commands(script),
-    ]
+    commands = [*recipes.setup_commands(script), *recipes.recorded_connect_commands(script)]
     paths.write_atomically(file, recipes.session_file(commands), mode=0o600)
     # Ctrl-C belongs to LLDB, which shares our terminal: it pauses the program.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -183,8 +182,7 @@ def _batch(
     end = "detach" if script.attach else "kill"
     commands = [
         *recipes.setup_commands(script),
-        *recipes.helper_commands(),
-        *recipes.connect_commands(script),
+        *recipes.recorded_connect_commands(script),
         f"command source --stop-on-error false {recipes.quote(batch.absolute())}",
         f"devkit-finish {end}",
     ]
@@ -218,9 +216,14 @@ def _result(report: Path, lldb_exit: int, transcript: str, moved: int) -> DebugR
         data = json.loads(report.read_text("utf-8"))
     except (OSError, ValueError):
         data = {}
+    stops = tuple(data.get("stops", ()))
+    exit_code = data.get("exit_code")
+    if exit_code and stops and stops[-1].get("signal") == exit_code:
+        # LLDB gives the bare number of the signal that ended the program.
+        exit_code += 128
     return DebugResult(
-        exit_code=data.get("exit_code"),
-        stops=tuple(data.get("stops", ())),
+        exit_code=exit_code,
+        stops=stops,
         transcript=transcript,
         lldb_exit_code=lldb_exit,
         relayed_bytes=moved,

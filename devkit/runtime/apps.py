@@ -11,7 +11,7 @@ from devkit import config as configuration
 from devkit import engine
 from devkit.config import AppConfig, Config
 from devkit.errors import UsageError
-from devkit.runtime.closure import TOOLCHAIN, SearchDir, needed_closure
+from devkit.runtime.closure import TOOLCHAIN, Closure, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.run import Launch, launch_for
 from devkit.symbols import is_elf
@@ -37,6 +37,7 @@ class PreparedApp:
     """An app and its place on the phone; `plan` says what still has to travel."""
 
     local: LocalApp
+    closure: Closure
     plan: DeployPlan
     device_dir: str
 
@@ -44,6 +45,12 @@ class PreparedApp:
     def libraries(self) -> tuple[Path, ...]:
         """The deployed libraries' files on this machine, without the program."""
         return tuple(f.local for f in self.plan.files[1:] if is_elf(f.local))
+
+    @property
+    def symbol_folders(self) -> tuple[Path, ...]:
+        """Folders of what was built for the phone. A compiler's own may hold this machine's libc."""
+        own = [f.elf.path.parent for f in self.closure.files if f.origin != TOOLCHAIN]
+        return tuple(dict.fromkeys(own))
 
     def launch(self, args: Sequence[str]) -> Launch:
         """How to start it; `args` replace the app's own when there are any."""
@@ -64,11 +71,7 @@ def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
         return config.apps[name], None
     path = Path(name).expanduser()
     if "/" in name or "\\" in name:
-        if not path.is_file():
-            raise UsageError(f"{name} does not exist", hints=_app_hints(config))
-        if not is_elf(path):
-            raise UsageError(f"{name} is not a program for a phone (no ELF file)", hints=_app_hints(config))
-        return AppConfig(name=path.name), path.absolute()
+        return AppConfig(name=path.name), _program_file(path, config)
     return AppConfig(name=name), None
 
 
@@ -86,6 +89,8 @@ def build_app(
         BuildError, ToolMissing: the build failed.
     """
     app, path = find_app(config, name)
+    if path is None and app.target and "/" in app.target:
+        path = _program_file(config.root / Path(app.target).expanduser(), config)
     facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
     if path is not None:
         search = [SearchDir(path.parent, "beside the program")]
@@ -124,12 +129,20 @@ def prepare_app(
     )
     folder = device.writable_dir(device_dir or config.device.dir)
     plan = plan_deployment(device, local.app.name, closure, local.app.files, device_dir=folder)
-    return PreparedApp(local, plan, folder)
+    return PreparedApp(local, closure, plan, folder)
 
 
 def deploy_app(device: Device, prepared: PreparedApp) -> None:
     """Push what the plan says."""
     apply_plan(device, prepared.plan)
+
+
+def _program_file(path: Path, config: Config) -> Path:
+    if not path.is_file():
+        raise UsageError(f"{path} does not exist", hints=_app_hints(config))
+    if not is_elf(path):
+        raise UsageError(f"{path} is not a program for a phone (no ELF file)", hints=_app_hints(config))
+    return path.absolute()
 
 
 def _runtime_dirs(toolchain: engine.Toolchain) -> tuple[SearchDir, ...]:

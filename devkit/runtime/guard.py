@@ -1,8 +1,9 @@
 """Nothing of ours outlives devkit on the phone: a guard there ends it when our connection ends.
 
-adbd does not kill what a closed shell stream was running (only a pty sends SIGHUP). The guard is
-a second shell whose stdin is a stream we hold open: end of file on it, also after `kill -9` of
-devkit or a cut link, makes it kill every process of the guarded session.
+When a shell stream is closed adbd sends SIGHUP to that one process and no more: what ignores it, or
+is a child (a program under lldb-server), lives on. The guard is a second shell whose stdin is a
+stream we hold open: end of file on it, also after `kill -9` of devkit or a cut link, makes it kill
+every process of the guarded session.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # The session id is field 6 of /proc/PID/stat; the command name in field 2 may hold blanks and
 # parentheses, so fields are counted behind the last ')'.
 _GUARD = """
+trap '' HUP PIPE
 f={file}
 while read -r word; do
   [ "$word" = done ] && {{ rm -f "$f"; exit 0; }}
