@@ -11,7 +11,7 @@ import lldb
 
 _MAX_FRAMES = 64
 _MAX_VALUE_CHARS = 400
-_REPORT: dict = {"stops": [], "exit_code": None, "state": "none", "killed": False}
+_REPORT = {"stops": [], "exit_code": None, "state": "none", "killed": False}  # type: ignore[var-annotated]
 
 
 class StopRecorder:

@@ -64,10 +64,9 @@ def test_it_stops_at_file_and_line(sim: Sim, tiny: TinyApp, devkit: Cli, device:
     result = ran.data
     [stop] = result["stops"]
     assert stop["is_breakpoint"]
-    frames = [
-        (f["function"], f["module"], Path(f["file"] or "-").name, f["line"]) for f in stop["frames"][:2]
-    ]
-    assert frames == [("inner", "libinner.so", "inner.cpp", 4), ("main(int, char**)", "tiny", "main.cpp", 46)]
+    top, below = stop["frames"][:2]
+    assert (top["function"], top["module"], top["line"]) == ("inner(int)", "libinner.so", 4)
+    assert (below["function"], below["module"], below["line"]) == ("main", "tiny", CALL_LINE)
     assert {v["name"]: v["value"] for v in stop["locals"]} == {"value": "0", "doubled": "0"}
     assert stop["frames"][0]["file"] == str(tiny.folder / "inner.cpp")
     # Below main: the phone's own C library (its build-id is not the host's), from the mini sysroot.
@@ -97,7 +96,7 @@ def test_several_breakpoints_and_every_stop(sim: Sim, tiny: TinyApp, devkit: Cli
     script.write_text("process continue\n" * 5)
     ran = devkit("debug", tiny.program, "-b", "main", "-b", "inner.cpp:5", "--batch", script, "--json")
     stops = [(s["frames"][0]["function"], s["frames"][0]["line"]) for s in ran.data["stops"]]
-    assert stops == [("main", stops[0][1]), *[("inner", 5)] * 3]
+    assert stops == [("main", stops[0][1]), *[("inner(int)", 5)] * 3]
     assert ran.code == 7
 
 
@@ -136,7 +135,7 @@ def test_attach_by_pid_and_by_name_and_the_program_lives_on(
             ran = devkit("debug", tiny.program, "--attach", wanted, "--batch", script, "--json")
             assert ran.code == 0, ran.err
             functions = [f["function"] for f in ran.data["stops"][0]["frames"]]
-            assert "::wait_forever()" in functions and "main" in functions
+            assert "wait_forever()" in functions and "main" in functions
             assert ran.data["stops"][0]["pid"] == pid
             status = device.shell(["cat", f"/proc/{pid}/status"]).text
             assert "TracerPid:\t0" in status and "State:\tT" not in status

@@ -78,14 +78,38 @@ def test_only_what_changed_travels(
     assert names == {*pushed, ".devkit-manifest.json"}
 
 
-def test_files_of_an_app_travel_into_its_folder(sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path) -> None:
+def test_files_of_an_app_travel_into_its_folder(
+    sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path, device: Device
+) -> None:
     model = workdir / "model 模型"
     (model / "deep er").mkdir(parents=True)
-    (model / "deep er" / "w.bin").write_bytes(os.urandom(300_000))
+    weights = os.urandom(300_000)
+    (model / "deep er" / "w.bin").write_bytes(weights)
     (model / "config.json").write_text("{}")
-    # The app is looked up by name, its program by path: a copy that stands beside the yaml.
-    ran = devkit("deploy", tiny.program, "--json")
-    assert ran.code == 0
+    (workdir / "devkit.yaml").write_text(
+        f"apps:\n  chat:\n    target: '{tiny.program}'\n    files: [{{local: model 模型, remote: model}}]\n"
+        '    args: [env, GREETING]\n    env: {GREETING: it\'s "me"}\n'
+    )
+    ran = devkit("run", "chat")
+    assert (ran.code, ran.out) == (0, 'it\'s "me"\n')
+    assert device.read_bytes("/data/local/tmp/devkit/chat/model/deep er/w.bin") == weights
+    (model / "config.json").write_text('{"a": 1}')
+    changed = devkit("deploy", "chat", "--json").data
+    assert [f["remote"] for f in changed["files"] if f["action"] == "push"] == ["model/config.json"]
+
+
+def test_a_missing_file_and_a_path_that_leaves_the_folder(
+    sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path
+) -> None:
+    yaml = workdir / "devkit.yaml"
+    for entry, message in (
+        ("none.bin", "none.bin does not exist"),
+        ("{local: devkit.yaml, remote: ../x}", "leaves the app's folder"),
+        ("{local: devkit.yaml, remote: tiny}", "two files want to be tiny"),
+    ):
+        yaml.write_text(f"apps: {{chat: {{target: '{tiny.program}', files: [{entry}]}}}}\n")
+        ran = devkit("deploy", "chat")
+        assert ran.code == 125 and message in ran.err and "try: " in ran.err
 
 
 def test_disk_full_leaves_the_old_deployment(
