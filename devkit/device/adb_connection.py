@@ -112,7 +112,7 @@ def whole_device(host: str, port: int, serial: str, *, connect_timeout_s: float)
     """adbutils' own AdbDevice (screenshots, installing, …) over connections of this module."""
     adbutils: Any = whole_adbutils()
 
-    class Client(adbutils.AdbClient):  # type: ignore[misc, name-defined]
+    class Client(adbutils.AdbClient):  # type: ignore[misc]
         def make_connection(self, timeout: float | None = None) -> ServerConnection:
             connection = ServerConnection(self.host, self.port, connect_timeout_s=connect_timeout_s)
             connection.conn.settimeout(timeout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import threading
@@ -38,9 +37,8 @@ def join_terminal(device: Device, command: str) -> int:
 
 
 def _with_pty(device: Device, command: str) -> int:
-    size = shutil.get_terminal_size()
     term = os.environ.get("TERM")
-    stream = device.open_shell(command, pty=True, term=term, size=(size.lines, size.columns))
+    stream = device.open_shell(command, pty=True, term=term, size=_terminal_size())
     with stream, _raw_terminal(), _follow_size(stream):
         threading.Thread(target=_forward, args=(stream, HangUpKeys()), daemon=True).start()
         return _show(stream)
@@ -92,6 +90,15 @@ def _forward(stream: ShellStream, keys: HangUpKeys | None) -> None:
         stream.write_stdin(data)
 
 
+def _terminal_size() -> tuple[int, int]:
+    """(rows, columns). Not shutil's function: it believes COLUMNS and LINES, which go stale."""
+    try:
+        size = os.get_terminal_size(_STDIN_FD)
+    except OSError:
+        return 24, 80
+    return size.lines, size.columns
+
+
 def _has_raw_mode() -> bool:
     try:
         import termios  # noqa: F401
@@ -107,7 +114,8 @@ def _raw_terminal() -> Iterator[None]:
 
     before = termios.tcgetattr(_STDIN_FD)
     try:
-        tty.setraw(_STDIN_FD)
+        # Not its default, TCSAFLUSH, which throws away what was typed ahead.
+        tty.setraw(_STDIN_FD, termios.TCSADRAIN)
         yield
     finally:
         termios.tcsetattr(_STDIN_FD, termios.TCSADRAIN, before)
@@ -118,8 +126,7 @@ def _follow_size(stream: ShellStream) -> Iterator[None]:
     """Tell the phone each new size of the terminal window."""
 
     def resize() -> None:
-        size = shutil.get_terminal_size()
-        stream.resize(size.lines, size.columns)
+        stream.resize(*_terminal_size())
 
     def on_change(*_signal: object) -> None:
         # In a thread: the sending lock may be held by the code that this signal interrupts.

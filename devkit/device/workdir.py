@@ -9,13 +9,14 @@ from devkit.device.quoting import quote_word
 FALLBACK_FOLDERS = ("/data/local/tmp/devkit",)
 
 # A shell script as the trial program: on a noexec mount (/sdcard) its execve fails with EACCES,
-# which no shell works around. Folders made only for the trial go away again.
+# which no shell works around. cat writes it: a shell's own echo says "I/O error" for a full disk.
+# Folders made only for the trial go away again.
 _SCRIPT = """\
 try() {
   made=; [ -d "$1" ] || made=1
   if ! said=$(mkdir -p "$1" 2>&1); then echo "no $1: $said"; return 1; fi
   trial=$1/.devkit-trial-$$
-  if said=$( { echo "#!$(command -v sh)" >"$trial" && echo 'exit 7' >>"$trial"; } 2>&1); then
+  if said=$( { { echo "#!$(command -v sh)"; echo 'exit 7'; } | cat >"$trial"; } 2>&1); then
     chmod 755 "$trial" 2>/dev/null
     said=$("$trial" 2>&1); code=$?
     rm -f "$trial"
