@@ -122,6 +122,20 @@ def breakpoint_place(source: Path) -> tuple[str, int]:
     raise DevkitError(f"no line of {source} carries the comment '{MARKER}'")
 
 
+def short_name(function: str | None) -> str:
+    """A C++ function without its parameter list: the library's templates fill whole screens."""
+    if not function:
+        return "?"
+    if ")" not in function:
+        return function
+    depth = 0
+    for position in range(function.rindex(")"), -1, -1):
+        depth += {")": 1, "(": -1}.get(function[position], 0)
+        if depth == 0:
+            return function[:position] or function
+    return function
+
+
 def say_device(transcript: Transcript, device: Device) -> None:
     """One step that says which phone it is."""
     with transcript.step("look at it") as say:
@@ -152,13 +166,13 @@ def _main_job(transcript: Transcript, settings: Config, device: Device) -> dict[
         result = _debug(settings, device, prepared, f"{file}:{line}")
         stop = _check_stop(result, file, line)
         top = stop["frames"][0]
-        say(f"stopped at {file}:{top['line']} in {top['function']}")
+        say(f"stopped at {file}:{top['line']} in {short_name(top['function'])}")
         for value in stop["locals"][:_SHOWN_LOCALS]:
-            say(f"  ({value['type']}) {value['name']} = {value['value']}")
+            say(f"  {value['name']} = {value['value']}")
         say("backtrace:")
         for number, frame in enumerate(stop["frames"]):
             where = f"{Path(frame['file']).name}:{frame['line']}" if frame["file"] else "no source"
-            say(f"  #{number:<2} {frame['module']:20} {frame['function']}  {where}")
+            say(f"  #{number:<2} {frame['module'] or '?':18} {short_name(frame['function'])}  {where}")
         say(f"continued to its end: exit code {result.exit_code}")
 
     with transcript.step("run it without the debugger") as say:
