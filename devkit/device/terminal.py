@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 
 from devkit import output
+from devkit.device.connection import Deadline
 from devkit.device.phone import Device
 from devkit.device.shell import ShellStream
 
@@ -17,7 +18,7 @@ _STDIN_FD = 0
 _READ_BYTES = 64 * 1024
 
 
-def join_terminal(device: Device, command: str) -> int:
+def join_terminal(device: Device, command: str, *, timeout_s: float | None = None) -> int:
     """Run a command on the phone with this process's stdin, stdout and stderr; return its exit code.
 
     On a terminal the command gets a pty and this terminal is raw meanwhile: Ctrl-C goes to the
@@ -25,23 +26,25 @@ def join_terminal(device: Device, command: str) -> int:
 
     Args:
         command: a line for the phone's sh; empty for a login shell.
+        timeout_s: how long it may take in all.
 
     Raises:
-        PhoneLost, DeviceNotReady, OperationTimeout: as `Device.open_shell`.
+        OperationTimeout: it was still running after `timeout_s`.
+        PhoneLost, DeviceNotReady: as `Device.open_shell`.
     """
     if _has_raw_mode() and sys.stdin.isatty() and sys.stdout.isatty():
-        return _with_pty(device, command)
+        return _with_pty(device, command, timeout_s)
     with device.open_shell(command) as stream:
         threading.Thread(target=_forward, args=(stream, None), daemon=True).start()
-        return _show(stream)
+        return _show(stream, timeout_s)
 
 
-def _with_pty(device: Device, command: str) -> int:
+def _with_pty(device: Device, command: str, timeout_s: float | None) -> int:
     term = os.environ.get("TERM")
     stream = device.open_shell(command, pty=True, term=term, size=_terminal_size())
     with stream, _raw_terminal(), _follow_size(stream):
         threading.Thread(target=_forward, args=(stream, HangUpKeys()), daemon=True).start()
-        return _show(stream)
+        return _show(stream, timeout_s)
 
 
 class HangUpKeys:
@@ -65,13 +68,14 @@ class HangUpKeys:
         return False
 
 
-def _show(stream: ShellStream) -> int:
+def _show(stream: ShellStream, timeout_s: float | None) -> int:
     sink = output.current()
-    for name, data in stream:
+    deadline = Deadline(timeout_s)
+    while True:
+        name, data = stream.read(deadline.left_s())
         if isinstance(data, int):
             return data
         sink.raw(data, stderr=name == "stderr")
-    raise AssertionError("a stream ends with its exit code or an error")
 
 
 def _forward(stream: ShellStream, keys: HangUpKeys | None) -> None:

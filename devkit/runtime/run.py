@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import posixpath
-import sys
-import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devkit import output
-from devkit.errors import PHONE, DeviceError, OperationTimeout
+from devkit.errors import PHONE, OperationTimeout
 from devkit.runtime.guard import Guard
 
 if TYPE_CHECKING:
-    from devkit.device import Device, ShellStream
+    from devkit.device import Device
 
 
 @dataclass(frozen=True)
@@ -64,81 +58,24 @@ def run_program(device: Device, launch: Launch, *, timeout_s: float | None = Non
         DeviceError: the phone went away while the program ran.
         OperationTimeout: it still ran after `timeout_s`; it has been ended.
     """
-    interactive = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    from devkit.device.terminal import join_terminal
+
     guard = Guard(device, launch.folder)
     finished = False
     try:
-        command = guard.prefix + launch.shell_text()
-        size = os.get_terminal_size() if interactive else None
-        stream = device.open_shell(
-            command,
-            pty=interactive,
-            term=os.environ.get("TERM") if interactive else None,
-            size=(size.lines, size.columns) if size else None,
-        )
-        with contextlib.closing(stream), _forwarded_input(stream, raw=interactive):
-            code = _copy_output(stream, launch, timeout_s)
+        code = join_terminal(device, guard.prefix + launch.shell_text(), timeout_s=timeout_s)
         finished = True
         return code
+    except OperationTimeout:
+        if timeout_s is None:
+            raise
+        raise OperationTimeout(
+            f"{posixpath.basename(launch.program)} was still running after {timeout_s:g} s; it was ended",
+            where=PHONE,
+            hints=["give it more time with --timeout, or none at all"],
+        ) from None
     finally:
-        # Closing says "kill"; "done" says that there is nothing to kill.
         if finished:
             guard.release()
         else:
             guard.kill()
-
-
-def _copy_output(stream: ShellStream, launch: Launch, timeout_s: float | None) -> int:
-    sink = output.current()
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while True:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        try:
-            kind, data = stream.read(timeout_s=left)
-        except OperationTimeout:
-            raise OperationTimeout(
-                f"{posixpath.basename(launch.program)} was still running after {timeout_s:g} s; it was ended",
-                where=PHONE,
-                hints=["give it more time with --timeout, or none at all"],
-            ) from None
-        if isinstance(data, int):
-            return data
-        sink.raw(data, stderr=kind == "stderr")
-
-
-@contextlib.contextmanager
-def _forwarded_input(stream: ShellStream, *, raw: bool) -> Iterator[None]:
-    """Copy this process's stdin to the phone in the background, the terminal in raw mode."""
-    if sys.stdin is None or sys.stdin.closed:
-        stream.close_stdin()
-        yield
-        return
-    with _raw_terminal() if raw else contextlib.nullcontext():
-        threading.Thread(target=_copy_input, args=(stream,), daemon=True).start()
-        yield
-
-
-def _copy_input(stream: ShellStream) -> None:
-    with contextlib.suppress(OSError, ValueError, DeviceError):
-        descriptor = sys.stdin.fileno()
-        while data := os.read(descriptor, 65536):
-            stream.write_stdin(data)
-        stream.close_stdin()
-
-
-@contextlib.contextmanager
-def _raw_terminal() -> Iterator[None]:
-    """Every key goes to the phone's terminal, Ctrl-C too, as in `adb shell`."""
-    try:
-        import termios
-        import tty
-    except ImportError:  # Windows: lines, not keys
-        yield
-        return
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    try:
-        tty.setraw(descriptor)
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -236,3 +239,54 @@ def test_no_device(devkit: Cli, tiny: TinyApp) -> None:
     ran = devkit("run", tiny.program, ADB_SERVER_SOCKET="tcp:127.0.0.1:1")
     assert ran.code == 125 and ran.out == ""
     assert "127.0.0.1:1" in ran.err and "try: " in ran.err
+
+
+class Terminal:
+    """devkit on a terminal of its own, typed into and read like a person does."""
+
+    def __init__(self, *args: str) -> None:
+        pid, self._fd = pty.fork()
+        if pid == 0:
+            os.execv(sys.executable, [sys.executable, "-m", "devkit", *args])
+        self.pid = pid
+        self.seen = b""
+
+    def type(self, text: bytes) -> None:
+        os.write(self._fd, text)
+
+    def wait_for(self, text: bytes, within_s: float = 20) -> None:
+        deadline = time.monotonic() + within_s
+        while text not in self.seen:
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self._fd], [], [], left)[0], self.seen
+            try:
+                self.seen += os.read(self._fd, 4096)
+            except OSError:
+                break
+        assert text in self.seen, self.seen
+        self.seen = self.seen.partition(text)[2]
+
+    def end(self) -> int:
+        with contextlib.suppress(OSError):
+            while select.select([self._fd], [], [], 20)[0] and os.read(self._fd, 4096):
+                pass
+        os.close(self._fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_on_a_terminal_the_program_has_a_terminal(sim: Sim, tiny: TinyApp, device: Device) -> None:
+    terminal = Terminal("run", str(tiny.program), "--", "cat")
+    time.sleep(0.2)
+    terminal.wait_for(b"")
+    terminal.type(b"hello phone\r")
+    terminal.wait_for(b"hello phone\r\n")  # the echo
+    terminal.wait_for(b"hello phone\r\n")  # the program
+    terminal.type(b"\x04")
+    terminal.wait_for(b"eof")
+    assert terminal.end() == 0
+    terminal = Terminal("run", str(tiny.program), "--", "wait")
+    terminal.wait_for(b"waiting")
+    terminal.type(b"\x03")
+    # The phone's terminal turns the key into SIGINT, as with any program.
+    assert terminal.end() == 128 + signal.SIGINT
+    assert eventually(lambda: not left_on_phone(device, "tiny wait", ".devkit-guard"))
