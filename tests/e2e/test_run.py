@@ -276,8 +276,6 @@ class Terminal:
 
 def test_on_a_terminal_the_program_has_a_terminal(sim: Sim, tiny: TinyApp, device: Device) -> None:
     terminal = Terminal("run", str(tiny.program), "--", "cat")
-    time.sleep(0.2)
-    terminal.wait_for(b"")
     terminal.type(b"hello phone\r")
     terminal.wait_for(b"hello phone\r\n")  # the echo
     terminal.wait_for(b"hello phone\r\n")  # the program
