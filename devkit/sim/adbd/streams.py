@@ -166,7 +166,7 @@ class Stream:
             self._ended = True
             self._lock.notify_all()
         self._transport.forget(self.local_id)
-        if not by_peer:
+        if not by_peer and self.remote_id:
             self._transport.send(packets.CLSE, self.local_id, self.remote_id)
 
     # ---- for the transport
@@ -199,7 +199,8 @@ class Stream:
             self._closed_by_peer = True
             self._lock.notify_all()
         self._transport.forget(self.local_id)
-        if first and answer:
+        # A refused OPEN of ours never learned of a remote id to answer to.
+        if first and answer and self.remote_id:
             self._transport.send(packets.CLSE, self.local_id, self.remote_id)
         self._waker()
 

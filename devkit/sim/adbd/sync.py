@@ -208,12 +208,13 @@ class _Session:
                 if unlink:
                     _unlink(path)
                 raise StreamClosed from None
-            self._stream.write(_REQUEST.pack(b"OKAY", 0))
+        # adbd sets the time after its OKAY, which lets a client on another stream see the wrong one.
         if not dry_run:
             try:
                 os.utime(path, (mtime, mtime), follow_symlinks=False)
             except OSError:
                 pass
+        self._stream.write(_REQUEST.pack(b"OKAY", 0))
 
     def _receive_data(self, path: bytes, mode: int, codec: Codec | None, *, dry_run: bool) -> int:
         fd = -1 if dry_run else _create(path, mode)
@@ -248,7 +249,6 @@ class _Session:
         kind, mtime = _REQUEST.unpack(self._stream.read(_REQUEST.size))
         if kind != b"DONE":
             raise SyncFailure("invalid data message: expected ID_DONE")
-        self._stream.write(_REQUEST.pack(b"OKAY", 0))
         return int(mtime)
 
     def _swallow_data(self) -> None:
