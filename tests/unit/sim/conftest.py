@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+# Test files are imported by path, which makes nothing beside them importable.
+sys.path.insert(0, str(Path(__file__).parent))
+
 from sim_peer import Peer, make_peer
 
 
