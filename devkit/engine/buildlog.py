@@ -18,6 +18,7 @@ _OTHER_ERROR = re.compile(
     r"^(?:ninja|make(?:\[\d+\])?|cc1plus|c\+\+|g\+\+|clang(?:\+\+)?|zig): (?:fatal )?error: "
 )
 _MAKE_NO_RULE = re.compile(r"^make.*\*\*\* No rule to make target")
+_ECHO = "linker command failed with exit code"  # clang's, after the linker has said why
 _ERRORS = (_COMPILER_ERROR, _LINKER_ERROR, _OTHER_ERROR, _MAKE_NO_RULE)
 _CMAKE_ERROR = re.compile(r"^CMake Error\b")
 _UNUSED_HEADER = "Manually-specified variables were not used by the project:"
@@ -52,7 +53,9 @@ def first_errors(text: str, limit: int = EVIDENCE_ERRORS) -> str:
     for number, line in enumerate(lines):
         if _CMAKE_ERROR.match(line):
             found.append(_with_indented(lines, number))
-        elif line not in found and any(rule.search(line) for rule in _ERRORS):
+        elif line in found or _ECHO in line:
+            continue
+        elif any(rule.search(line) for rule in _ERRORS):
             found.append(line)
         if len(found) == limit:
             break

@@ -9,6 +9,7 @@ from devkit.engine.detect import detect_engine
 from devkit.engine.plan import BuildPlan, plan_build
 from devkit.engine.profiles import Profile, get_profile, load_profiles
 from devkit.engine.toolchain import DeviceFacts, resolve_toolchain
+from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
@@ -33,10 +34,19 @@ def plan_for(
     A build type that anybody set (file, variable, flag) wins over the profile's own.
 
     Raises:
-        UsageError: no such profile.
+        UsageError: no such profile, or no engine in the source folder.
         ConfigError: a profile in devkit.yaml is wrong.
         ToolMissing: a compiler, an NDK or cmake is missing.
     """
+    if not (config.source / "CMakeLists.txt").is_file():
+        raise UsageError(
+            f"there is no engine to build in {config.source}",
+            evidence="it holds no CMakeLists.txt",
+            hints=[
+                "cd into the engine's source folder (devkit init writes its devkit.yaml)",
+                "or name it: source: in devkit.yaml",
+            ],
+        )
     chosen = get_profile(profiles_for(config), profile)
     toolchain = resolve_toolchain(
         chosen, device=device, ndk_path=config.ndk.path, api_level=config.build.api_level

@@ -18,6 +18,8 @@ from devkit.errors import ToolMissing
 
 PROBE_TIMEOUT_S = 20
 _PAIRS = (("cc", "c++"), ("gcc", "g++"), ("clang", "clang++"))
+_C_TO_CXX = {"gcc": "g++", "clang": "clang++", "cc": "c++"}
+_CXX_TO_C = {cxx: c for c, cxx in _C_TO_CXX.items()}
 _RUNTIMES = ("libstdc++.so.6", "libgcc_s.so.1", "libc++.so.1")
 _ZIG_TARGETS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 # UBSan is on by default in zig's Debug mode and needs a runtime that other linkers do not have.
@@ -133,32 +135,36 @@ def zig_compilers(zig: Path) -> HostCompilers:
 
 
 def _from_variables(environ: Mapping[str, str], search: str) -> HostCompilers:
-    words = {}
-    for variable, partner in (("CC", "CXX"), ("CXX", "CC")):
-        text = environ.get(variable) or _partner(environ[partner], variable)
-        command = shlex.split(text)
-        if len(command) > 1 and Path(command[0]).name in ("ccache", "sccache", "distcc"):
-            command = command[1:]  # CMake has launchers for these; devkit sets ccache itself
-        path = shutil.which(command[0], path=search) if command else None
+    c, cxx = _command(environ.get("CC")), _command(environ.get("CXX"))
+    found = {}
+    for variable, words in (("CC", c or _partner(cxx, _CXX_TO_C)), ("CXX", cxx or _partner(c, _C_TO_CXX))):
+        path = shutil.which(words[0], path=search)
         if path is None:
+            given = f"{variable}={environ[variable]}" if environ.get(variable) else f"{variable} is not set"
             raise ToolMissing(
-                f"{variable} names a compiler that does not exist: {text}",
-                evidence=f"{variable}={environ.get(variable, '')}   (looked on PATH)",
-                hints=[f"unset {variable}", "set CC and CXX to compilers that are installed"],
+                f"{variable} names a compiler that does not exist: {words[0]}",
+                evidence=f"{given}   (looked on PATH)",
+                hints=["set CC and CXX to compilers that are installed", "unset CC CXX"],
             )
-        words[variable] = (path, *command[1:])
-    return HostCompilers(words["CC"], words["CXX"], _describe(words["CXX"]))
+        found[variable] = (path, *words[1:])
+    return HostCompilers(found["CC"], found["CXX"], _describe(found["CXX"]))
 
 
-def _partner(command: str, wanted: str) -> str:
+def _command(text: str | None) -> tuple[str, ...]:
+    words = shlex.split(text or "")
+    # CMake has launchers for these; devkit sets ccache itself.
+    if len(words) > 1 and Path(words[0]).name in ("ccache", "sccache", "distcc"):
+        words = words[1:]
+    return tuple(words)
+
+
+def _partner(command: tuple[str, ...], rules: Mapping[str, str]) -> tuple[str, ...]:
     """The C++ compiler beside a C compiler, or the other way round: clang-18 ↔ clang++-18."""
-    head, *rest = command.split(" ", 1)
-    folder, slash, name = head.rpartition("/")
-    if wanted == "CXX":
-        other = re.sub(r"gcc", "g++", re.sub(r"clang", "clang++", re.sub(r"^cc$", "c++", name)))
-    else:
-        other = re.sub(r"g\+\+", "gcc", re.sub(r"clang\+\+", "clang", re.sub(r"^c\+\+$", "cc", name)))
-    return " ".join([folder + slash + other, *rest])
+    folder, slash, name = command[0].rpartition("/")
+    for known, partner in rules.items():
+        if re.search(rf"(^|[-_]){re.escape(known)}(-|$)", name):
+            return (folder + slash + name.replace(known, partner), *command[1:])
+    return command  # a compiler driver for both
 
 
 def _describe(cxx: tuple[str, ...]) -> str:

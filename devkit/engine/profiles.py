@@ -139,7 +139,6 @@ class _Resolver:
                 why[option] = str(detail["why"])
             if self._origin != "built-in":
                 mine.add(option)
-        mixed = base.origin != self._origin
         return Profile(
             name=name,
             about=str(entry.get("about") or base.about),
@@ -149,7 +148,7 @@ class _Resolver:
             targets=tuple(entry["targets"]) if entry.get("targets") else base.targets,
             needs=tuple(entry["needs"]) if entry.get("needs") else base.needs if target == "device" else (),
             why=why,
-            origin=f"{base.origin} + {self._origin}" if mixed else self._origin,
+            origin=" + ".join(dict.fromkeys([*base.origin.split(" + "), self._origin])),
             user_options=frozenset(mine),
         )
 
