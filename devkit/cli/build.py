@@ -70,7 +70,7 @@ def _facts(config: Config, profile: str, serial: str | None) -> DeviceFacts | No
     if wanted is None or wanted.target == "host":
         return None
     try:
-        device = select_device(serial, config=config)
+        device = select_device(serial, config=config, may_start=serial is not None)
     except DeviceError:
         if serial is not None:
             raise

@@ -128,11 +128,15 @@ def list_devices(
     environ: Mapping[str, str] | None = None,
     configured_server: str | None = None,
     configured_adb: Path | None = None,
+    may_start: bool = True,
 ) -> Inventory:
     """All phones of the server the user means and of those that devkit itself brought here.
 
     When nobody asked for an address, nothing listens at the default one and devkit knows no
     other server, the user's adb is started there, and a note says so.
+
+    Args:
+        may_start: False only looks.
 
     Raises:
         ConfigError: the server's address cannot be understood.
@@ -154,7 +158,7 @@ def list_devices(
             problems.append(error)
     effective_problem: DevkitError | None = None
     try:
-        entries[:0] = _list_effective(effective, environ, configured_adb, may_start=not servers)
+        entries[:0] = _list_effective(effective, environ, configured_adb, may_start=may_start and not servers)
         servers.insert(0, effective)
     except DevkitError as error:
         effective_problem = error

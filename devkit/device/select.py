@@ -40,6 +40,7 @@ def select_device(
     environ: Mapping[str, str] | None = None,
     config: Config | None = None,
     asked_by: str = "-s",
+    may_start: bool = True,
 ) -> Device:
     """The phone to work on: `-s`, ANDROID_SERIAL, device.serial, the remembered choice, the only one.
 
@@ -47,6 +48,7 @@ def select_device(
         serial: what `-s` said: a serial, or the name of a virtual phone or tunnel ("sim:NAME", "NAME").
         config: the settings (default: read them).
         asked_by: where `serial` comes from, for messages.
+        may_start: False never starts an adb server (a build only wants to know whom it builds for).
 
     Raises:
         DeviceError: there is no such phone, it is not usable, or there are several to choose from;
@@ -63,10 +65,27 @@ def select_device(
     server = _server_called(wish.text) if wish else None
     if wish and server:
         return _open(_choose_behind(server, wish))
+    if wish and wish.text.startswith("sim:"):
+        raise _no_such_virtual_phone(wish)
     inventory = list_devices(
-        environ=environ, configured_server=config.adb.server, configured_adb=config.adb.path
+        environ=environ,
+        configured_server=config.adb.server,
+        configured_adb=config.adb.path,
+        may_start=may_start,
     )
     return _open(choose(inventory, wish))
+
+
+def _no_such_virtual_phone(wish: Wish) -> DeviceError:
+    """Said at once: no adb server needs to be asked, let alone started."""
+    name = wish.text.removeprefix("sim:")
+    running = [server.name for server in known_servers() if server.origin == "sim"]
+    nearest = difflib.get_close_matches(wish.text, running, n=1)
+    return DeviceError(
+        f"no virtual phone called {name} runs (asked for by {wish.source})",
+        evidence="running: " + ", ".join(running) if running else "none is running",
+        hints=[*(f"-s {near}" for near in nearest), f"devkit sim start {name}", "devkit sim status"],
+    )
 
 
 def find_wish(environ: Mapping[str, str], configured: str | None) -> Wish | None:
