@@ -71,37 +71,35 @@ class SystemPlan:
     libraries: tuple[str, ...]
 
 
-def ensure_system() -> tuple[Path, str]:
-    """The folder of an image for this machine, made if need be, and its key.
+def acquire_system() -> tuple[Path, str, int]:
+    """The folder of an image for this machine, made if need be, its key, and a descriptor.
+
+    For as long as the descriptor is open, the image is not pruned.
 
     Raises:
         SimError: this machine has no glibc loader or no shell, or the cache cannot be written.
     """
     plan = plan_system()
     target = images_dir() / f"system-{plan.key}"
-    if not target.is_dir():
+    while True:
         try:
-            _build_beside(plan, target)
+            if not target.is_dir():
+                _build_beside(plan, target)
+                _prune(keep=target)
+            held = _hold(target)
         except OSError as error:
             raise SimError(
                 "the virtual phone's system image cannot be made",
                 evidence=str(error),
                 hints=[f"check the free space and the permissions of {images_dir()}"],
             ) from None
-        _prune(keep=target)
-    return target, plan.key
+        if held is not None:
+            return target, plan.key, held
 
 
 def images_dir() -> Path:
     """The folder of all images."""
     return paths.cache_dir() / "sim"
-
-
-def hold_image(image: Path) -> int:
-    """Keep an image from being pruned for as long as the returned descriptor is open."""
-    fd = os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
-    fcntl.flock(fd, fcntl.LOCK_SH)
-    return fd
 
 
 def plan_system() -> SystemPlan:
@@ -188,6 +186,22 @@ def _build_beside(plan: SystemPlan, target: Path) -> None:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _hold(image: Path) -> int | None:
+    """A shared lock on an image; None when another process has just pruned it."""
+    try:
+        fd = os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    try:
+        if os.path.samestat(os.fstat(fd), image.stat()):
+            return fd
+    except FileNotFoundError:
+        pass
+    os.close(fd)
+    return None
 
 
 def _prune(keep: Path) -> None:

@@ -148,6 +148,11 @@ def _mount_dev(dev: Path, properties: Mapping[str, str]) -> None:
 
 def _mount_proc(proc: Path) -> None:
     namespaces.mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    # Android's kernel has no user namespaces; here they would give the phone's programs capabilities.
+    try:
+        (proc / "sys/user/max_user_namespaces").write_text("0")
+    except OSError:
+        pass
     for name in _PROTECTED_PROC:
         path = proc / name
         if path.exists():

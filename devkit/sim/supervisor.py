@@ -33,6 +33,11 @@ RECONNECT_PAUSE_S = 0.5
 SERVER_RESTARTS = 5
 # An adb server takes whatever listens on an odd port of this range for an emulator.
 EMULATOR_PORTS = range(5555, 5586, 2)
+# Settings with which a distribution refuses namespaces to ordinary users, with the value that does not.
+_REFUSING_SETTINGS = {
+    "apparmor_restrict_unprivileged_userns": "0",  # Ubuntu 24.04
+    "unprivileged_userns_clone": "1",  # older Debian
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -53,9 +58,9 @@ def main(arguments: list[str]) -> int:
         supervisor.end()
         _answer(request.ready_fd, SimError("the virtual phone does not start", evidence=repr(error)))
         return 1
-    _answer(request.ready_fd, None)
     try:
-        supervisor.watch()
+        if _answer(request.ready_fd, None):
+            supervisor.watch()
     except BaseException:
         _log(traceback.format_exc())
     finally:
@@ -144,8 +149,7 @@ class Supervisor:
     # ---- parts of start
 
     def _start_phone(self, listener: socket.socket) -> None:
-        system, key = image.ensure_system()
-        self._image_fd = image.hold_image(system)
+        system, key, self._image_fd = image.acquire_system()
         properties = models.phone_properties(
             self._request.model,
             abi=models.host_abi(),
@@ -333,37 +337,35 @@ def _bind(port: int) -> socket.socket:
 def _explain(error: SetupFailed) -> SimError:
     """What a failed step means for the user."""
     evidence = f"{error.step}: {error}"
-    what = "this machine does not let devkit make a virtual phone"
-    apparmor = _setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
-    if error.step == "user namespace" and error.number == errno.EPERM:
-        hints = [
-            "in Docker: docker run --security-opt seccomp=unconfined --security-opt systempaths=unconfined …"
-        ]
-        if _setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-            hints.insert(0, "sudo sysctl kernel.unprivileged_userns_clone=1")
-        return SimError(f"{what}: namespaces are refused", evidence=evidence, hints=hints)
     if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
         return SimError(
-            f"{what}: no more user namespaces are allowed",
+            "this machine does not allow more user namespaces, which a virtual phone needs",
             evidence=evidence,
             hints=["sudo sysctl user.max_user_namespaces=10000"],
         )
-    if error.number in (errno.EPERM, errno.EACCES) and apparmor == "1":
-        return SimError(
-            f"{what}: AppArmor takes the rights away that a user namespace gives",
-            evidence=evidence + "\nkernel.apparmor_restrict_unprivileged_userns = 1",
-            hints=["sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"],
+    if error.number not in (errno.EPERM, errno.EACCES):
+        return SimError("the virtual phone does not start", evidence=evidence)
+    hints = []
+    for name, good in _REFUSING_SETTINGS.items():
+        value = _setting(f"/proc/sys/kernel/{name}")
+        if value and value != good:
+            evidence += f"\nkernel.{name} = {value}"
+            hints.append(f"sudo sysctl kernel.{name}={good}")
+    if not hints or _in_container():
+        hints.append(
+            "in Docker: docker run --security-opt seccomp=unconfined"
+            " --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
         )
-    if error.number in (errno.EPERM, errno.EACCES):
-        return SimError(
-            f"{what}: a mount or a setting was refused",
-            evidence=evidence,
-            hints=[
-                "in Docker: docker run --security-opt seccomp=unconfined"
-                " --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
-            ],
-        )
-    return SimError("the virtual phone does not start", evidence=evidence)
+    return SimError(
+        "this machine does not let devkit make a virtual phone: "
+        + ("mounts are refused" if error.step == "file tree" else "namespaces are refused"),
+        evidence=evidence,
+        hints=hints,
+    )
+
+
+def _in_container() -> bool:
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
 
 
 def _setting(path: str) -> str:
@@ -373,13 +375,16 @@ def _setting(path: str) -> str:
         return ""
 
 
-def _answer(fd: int, error: DevkitError | None) -> None:
+def _answer(fd: int, error: DevkitError | None) -> bool:
+    """Tell the starter the outcome; False when it is not there any more."""
     report = None if error is None else error.as_dict()
     try:
         os.write(fd, json.dumps({"error": report}).encode())
-        os.close(fd)
     except OSError:
-        pass  # Whoever started us did not wait.
+        return False
+    finally:
+        os.close(fd)
+    return True
 
 
 def _log(text: str) -> None:

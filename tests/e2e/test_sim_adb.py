@@ -101,6 +101,14 @@ def test_programs_are_the_shell_user_without_capabilities(adb: Adb) -> None:
     assert adb.shell("ulimit -c").strip() == "0"
 
 
+def test_programs_cannot_make_namespaces(adb: Adb) -> None:
+    # They would have capabilities in them.
+    adb("push", "/usr/bin/unshare", "/data/local/tmp/unshare")
+    done = adb("shell", "/data/local/tmp/unshare -U true")
+    assert done.returncode != 0
+    assert b"unshare failed: No space left on device" in done.stderr
+
+
 def test_system_is_read_only_and_private_folders_are_closed(adb: Adb) -> None:
     refused = ("touch /x", "touch /system/x", "chmod 777 /data", "touch /data/x", "ls /data/data", "ls /data")
     refused += (

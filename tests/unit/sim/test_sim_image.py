@@ -17,6 +17,12 @@ def cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "zwischen speicher 缓存" / "devkit" / "sim"
 
 
+def acquire() -> tuple[Path, str]:
+    path, key, held = image.acquire_system()
+    os.close(held)
+    return path, key
+
+
 def build_id(path: Path) -> str:
     notes = subprocess.run(["readelf", "-n", path], capture_output=True, text=True, check=True).stdout
     return next(line.split()[-1] for line in notes.splitlines() if "Build ID" in line)
@@ -89,16 +95,16 @@ def test_programs_that_share_a_file_are_copied_once(
 
 
 def test_the_second_start_makes_nothing(cache_home: Path) -> None:
-    first, key = image.ensure_system()
+    first, key = acquire()
     before = first.stat().st_ctime_ns
-    assert image.ensure_system() == (first, key)
+    assert acquire() == (first, key)
     assert first.stat().st_ctime_ns == before
     assert [path.name for path in cache_home.iterdir()] == [f"system-{key}"]
 
 
 def test_two_at_once_make_one_image(cache_home: Path) -> None:
     results: list[tuple[Path, str]] = []
-    threads = [threading.Thread(target=lambda: results.append(image.ensure_system())) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: results.append(acquire())) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -110,12 +116,13 @@ def test_two_at_once_make_one_image(cache_home: Path) -> None:
 def test_another_state_of_the_machine_is_another_image(
     cache_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old, _ = image.ensure_system()
+    old, _ = acquire()
     used = cache_home / "system-0123456789abcdef"
     used.mkdir()
-    held = image.hold_image(used)
+    held = image._hold(used)
+    assert held is not None
     monkeypatch.setattr(image, "GENERATOR_VERSION", 10_000)
-    new, _ = image.ensure_system()
+    new, _ = acquire()
     assert new != old
     assert not old.exists(), "an image nobody uses is removed"
     assert used.exists(), "an image in use stays"
@@ -126,7 +133,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SimError, match="cannot be made"):
-        image.ensure_system()
+        acquire()
 
 
 def test_a_machine_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from devkit.sim import adbserver, supervisor
 from devkit.sim.init import SetupFailed
 
 
-def settings(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+def settings(monkeypatch: pytest.MonkeyPatch, *, container: bool = False, **values: str) -> None:
+    monkeypatch.setattr(supervisor, "_in_container", lambda: container)
     monkeypatch.setattr(supervisor, "_setting", lambda path: values.get(path.rpartition("/")[2], ""))
 
 
@@ -26,16 +27,21 @@ def test_each_refusal_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> None
     assert "namespaces are refused" in error.what
     assert "seccomp=unconfined" in error.hints[0]
     settings(monkeypatch, unprivileged_userns_clone="0")
-    assert explain("user namespace", errno.EPERM).hints[0] == "sudo sysctl kernel.unprivileged_userns_clone=1"
+    error = explain("user namespace", errno.EPERM)
+    assert error.hints == ("sudo sysctl kernel.unprivileged_userns_clone=1",)
     assert "max_user_namespaces" in explain("user namespace", errno.ENOSPC).hints[0]
     # Ubuntu 24.04: the namespace is made, but without the rights to use it.
-    settings(monkeypatch, apparmor_restrict_unprivileged_userns="1")
-    for step in ("uid map", "file tree"):
-        error = explain(step, errno.EPERM if step == "file tree" else errno.EACCES)
-        assert "AppArmor" in error.what
+    settings(monkeypatch, apparmor_restrict_unprivileged_userns="1", unprivileged_userns_clone="1")
+    for step in ("user namespace", "uid map", "file tree"):
+        error = explain(step, errno.EACCES)
         assert error.hints == ("sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",)
+        assert "kernel.apparmor_restrict_unprivileged_userns = 1" in (error.evidence or "")
+    settings(monkeypatch, container=True, apparmor_restrict_unprivileged_userns="1")
+    assert len(explain("user namespace", errno.EPERM).hints) == 2
     settings(monkeypatch)
-    assert "systempaths=unconfined" in explain("file tree", errno.EPERM).hints[0]
+    error = explain("file tree", errno.EPERM)
+    assert "mounts are refused" in error.what
+    assert "systempaths=unconfined" in error.hints[0]
     assert explain("first program", errno.ENOEXEC).evidence == "first program: evidence"
 
 
