@@ -147,7 +147,11 @@ class Model:
     def attend(q, keys, values):
         size, output = HIDDEN // HEADS, []
         for head in range(HEADS):
-            part, slope, last = slice(head * size, (head + 1) * size), 1 / (1 << (2 * head + 1)), len(keys) - 1
+            part, slope, last = (
+                slice(head * size, (head + 1) * size),
+                1 / (1 << (2 * head + 1)),
+                len(keys) - 1,
+            )
             scores = [
                 sum(map(mul, q[part], key[part])) / math.sqrt(size) - slope * (last - i)
                 for i, key in enumerate(keys)
@@ -187,7 +191,10 @@ def train_head(samples, vocabulary):
 
 
 def write_model(folder, vocabulary, weights):
-    graph, data = ["mini-mnn 1", "# The graph, run from top to bottom; weights are in llm.mnn.weight.", ""], b""
+    graph, data = (
+        ["mini-mnn 1", "# The graph, run from top to bottom; weights are in llm.mnn.weight.", ""],
+        b"",
+    )
     for name, weight in weights.items():
         if isinstance(weight[0], float):
             graph.append(f"weight {name} float 1 {len(weight)} {len(data)}")
