@@ -23,9 +23,8 @@ ErrorCode CPUMatMul::onResize(const std::vector<Tensor*>& inputs, const std::vec
 ErrorCode CPUMatMul::onExecute(const std::vector<Tensor*>& inputs, const std::vector<Tensor*>& outputs) {
     const int rows = mWeight.rows;
     const int cols = mWeight.cols;
+    const int threads = std::min(mBackend->runtime()->pool().size(), rows);
     const int tokens = outputs[0]->length(0);
-    ThreadPool& pool = mBackend->runtime()->pool();
-    const int threads = std::min(pool.size(), rows);
     const bool int8 = mBackend->runtime()->lowMemory();
     const float* input = inputs[0]->host<float>() + (inputs[0]->length(0) - tokens) * cols;
     float* output = outputs[0]->host<float>(); // devkit demo: breakpoint
@@ -34,7 +33,7 @@ ErrorCode CPUMatMul::onExecute(const std::vector<Tensor*>& inputs, const std::ve
         mScales[static_cast<size_t>(token)] =
             MNNQuantize(mQuantized.data() + token * cols, input + token * cols, static_cast<size_t>(cols));
     }
-    pool.enqueue(threads, [&](int part) {
+    mBackend->runtime()->pool().enqueue(threads, [&](int part) {
         const int firstRow = rows * part / threads;
         const int endRow = rows * (part + 1) / threads;
         for (int token = 0; token < tokens; ++token) {
