@@ -146,7 +146,7 @@ class PrivateServer:
             raise SimError(
                 f"the adb server of {self._adb} does not start",
                 evidence=process.tail(self._log.read_bytes()) if self._log.exists() else None,
-                hints=[f"{self._adb} version", "give another adb program with --adb"],
+                hints=[f"{self._adb} version", "point adb.path of devkit.yaml at another adb program"],
             )
 
     @property

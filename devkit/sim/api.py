@@ -160,7 +160,7 @@ def _lock(name: str) -> int:
             raise SimError(
                 f"a virtual phone named {name} is already running",
                 evidence=f"{record.serial}, supervisor pid {record.pid}" if record else None,
-                hints=[f"devkit sim stop {name}", "choose another name: devkit sim start --name phone-2"],
+                hints=[f"devkit sim stop {name}", "choose another name: devkit sim start phone-2"],
             )
         time.sleep(0.02)
     return fd

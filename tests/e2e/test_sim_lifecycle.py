@@ -358,7 +358,7 @@ def python_for_others() -> tuple[Path, str]:
     """An interpreter that other users may run, and the PYTHONPATH it needs."""
     usable = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
     if os.geteuid() != 0 or usable:
-        return Path(sys.executable), ""
+        return Path(sys.executable), os.environ.get("PYTHONPATH", "")
     packages = Path(adbutils.__file__).parent.parent
     repository = Path(sim.__file__).parent.parent.parent
     return Path("/usr/bin/python3"), f"{repository}:{packages}"
