@@ -97,9 +97,9 @@ def build_app(
         if facts.libc == "glibc":
             search += _runtime_dirs(engine.host_toolchain())
         return LocalApp(app, path, search=tuple(search))
-    plan = engine.plan_for(config, profile or app.profile, device=facts)
     if name not in config.apps and engine.detect_engine(config.source) is None:
         raise _unknown(config, name, ())
+    plan = engine.plan_for(config, profile or app.profile, device=facts)
     result = engine.build(plan) if build else engine.last_build(plan)
     target = app.target or app.name
     executables = {a.path.name: a for a in result.artifacts if a.kind == "executable"}

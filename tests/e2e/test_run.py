@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from devkit.device import Device
-from tests.e2e.support import Cli, Sim, TinyApp, eventually, left_on_phone, start_sim
+from tests.e2e.support import REPO, Cli, Sim, TinyApp, eventually, left_on_phone, start_sim
 
 
 def test_output_exit_code_and_stderr_apart(sim: Sim, tiny: TinyApp, devkit: Cli) -> None:
@@ -214,12 +214,16 @@ def test_wrong_apps(sim: Sim, devkit: Cli, workdir: Path, name: str, code: int, 
     assert message in ran.err and "try: " in ran.err
 
 
-def test_wrong_abi_is_refused_before_anything_travels(sim: Sim, devkit: Cli, device: Device) -> None:
-    program = Path(__file__).parents[1] / "data/cases/C1/build/llm_demo"
+def test_wrong_abi_is_refused_before_anything_travels(
+    sim: Sim, devkit: Cli, device: Device, workdir: Path
+) -> None:
+    program = workdir / "for_arm64"
+    program.write_bytes((REPO / "tests/data/cases/C1/build/llm_demo").read_bytes())
     ran = devkit("run", program)
     assert ran.code == 125
-    assert "llm_demo is for arm64-v8a (64-bit aarch64), the phone wants x86_64" in ran.err
-    assert device.stat(["/data/local/tmp/devkit/llm_demo"])["/data/local/tmp/devkit/llm_demo"] is None
+    assert "for_arm64 is for arm64-v8a (64-bit aarch64), the phone wants x86_64" in ran.err
+    folder = "/data/local/tmp/devkit/for_arm64"
+    assert device.stat([folder])[folder] is None
 
 
 def test_a_missing_library_is_named_before_anything_travels(

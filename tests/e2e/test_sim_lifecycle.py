@@ -250,7 +250,7 @@ def test_an_adb_that_cannot_be_given_a_socket(tmp_path: Path) -> None:
     # Debian's adb 29 does not know acceptfd.
     old = tmp_path / "old adb"
     old.write_text(
-        f'#!/bin/sh\ncase "$2" in acceptfd:*) echo "unknown socket" >&2; exit 1;; esac\nexec {ADB} "$@"\n'
+        f'#!/bin/sh\ncase "$2" in acceptfd:*) echo "unknown socket" >&2; exit 1;; esac\nexec "{ADB}" "$@"\n'
     )
     old.chmod(0o755)
     with sim.start_phone("old", adb=old) as phone:
