@@ -71,7 +71,7 @@ def check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise SimError(
             f"{name!r} cannot be the name of a phone",
-            hints=["use up to 64 letters, digits, dots, dashes and underscores, e.g. devkit sim start phone-2"],
+            hints=["use letters, digits, dots, dashes and underscores: devkit sim start phone-2"],
         )
 
 

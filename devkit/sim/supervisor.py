@@ -6,7 +6,6 @@ everything on SIGTERM or when its owner is gone.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import secrets
@@ -21,7 +20,7 @@ from typing import Any
 
 from devkit import paths
 from devkit.errors import DevkitError, SimError
-from devkit.sim import adbserver, image, models, state
+from devkit.sim import adbserver, image, models, refusals, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
 from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
 from devkit.sim.request import PhoneRequest
@@ -33,11 +32,6 @@ RECONNECT_PAUSE_S = 0.5
 SERVER_RESTARTS = 5
 # An adb server takes whatever listens on an odd port of this range for an emulator.
 EMULATOR_PORTS = range(5555, 5586, 2)
-# Settings with which a distribution refuses namespaces to ordinary users, with the value that does not.
-_REFUSING_SETTINGS = {
-    "apparmor_restrict_unprivileged_userns": "0",  # Ubuntu 24.04
-    "unprivileged_userns_clone": "1",  # older Debian
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -169,7 +163,7 @@ class Supervisor:
             self._warden, report = start_warden(setup, listener, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)
         except SetupFailed as error:
-            raise _explain(error) from None
+            raise refusals.explain(error) from None
 
     def _connect(self) -> None:
         assert self._address is not None
@@ -332,47 +326,6 @@ def _bind(port: int) -> socket.socket:
         if listener.getsockname()[1] not in EMULATOR_PORTS:
             return listener
         listener.close()
-
-
-def _explain(error: SetupFailed) -> SimError:
-    """What a failed step means for the user."""
-    evidence = f"{error.step}: {error}"
-    if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
-        return SimError(
-            "this machine does not allow more user namespaces, which a virtual phone needs",
-            evidence=evidence,
-            hints=["sudo sysctl user.max_user_namespaces=10000"],
-        )
-    if error.number not in (errno.EPERM, errno.EACCES):
-        return SimError("the virtual phone does not start", evidence=evidence)
-    hints = []
-    for name, good in _REFUSING_SETTINGS.items():
-        value = _setting(f"/proc/sys/kernel/{name}")
-        if value and value != good:
-            evidence += f"\nkernel.{name} = {value}"
-            hints.append(f"sudo sysctl kernel.{name}={good}")
-    if not hints or _in_container():
-        hints.append(
-            "in Docker: docker run --security-opt seccomp=unconfined"
-            " --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
-        )
-    return SimError(
-        "this machine does not let devkit make a virtual phone: "
-        + ("mounts are refused" if error.step == "file tree" else "namespaces are refused"),
-        evidence=evidence,
-        hints=hints,
-    )
-
-
-def _in_container() -> bool:
-    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
-
-
-def _setting(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
 
 
 def _answer(fd: int, error: DevkitError | None) -> bool:

@@ -258,6 +258,14 @@ def test_a_background_child_that_holds_the_output_keeps_the_stream_open(adb: Adb
     assert time.monotonic() - started < 2
 
 
+def test_without_the_protocol_the_end_of_the_shell_is_the_end(adb: Adb) -> None:
+    # The end of a session's leader hangs its terminal up, whoever else uses it.
+    for way in (("exec-out",), ("shell", "-x"), ("shell", "-tt")):
+        started = time.monotonic()
+        assert adb(*way, "sleep 3 & echo now").stdout.strip() == b"now", way
+        assert time.monotonic() - started < 2, way
+
+
 def _count(adb: Adb, marker: str) -> int:
     return int(adb.shell(f"ps -A -o ARGS | grep -c '^sleep {marker}$' || true"))
 

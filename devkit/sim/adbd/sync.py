@@ -10,7 +10,9 @@ import stat
 import struct
 from collections.abc import Callable
 
+from devkit.sim.adbd import files
 from devkit.sim.adbd.compression import Codec
+from devkit.sim.adbd.files import SyncFailure, failure
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.streams import Stream, StreamClosed
 
@@ -26,15 +28,6 @@ _DENT_V2 = struct.Struct("<4sIQQIIIIQqqqI")
 _SEND_V2 = struct.Struct("<4sII")
 _RECV_V2 = struct.Struct("<4sI")
 _PULL_BUFFER_BLOCKS = 15
-
-
-class SyncFailure(Exception):
-    """A request cannot be fulfilled; its text goes to the client, which ends the session."""
-
-
-def failure(what: str, error: OSError) -> SyncFailure:
-    """`what: strerror`, as adbd words it."""
-    return SyncFailure(f"{what}: {os.strerror(error.errno or 0)}")
 
 
 def pack_stat_v1(result: os.stat_result | None) -> bytes:
@@ -193,9 +186,9 @@ class _Session:
     def _receive_file(self, path: bytes, mode: int, codec: Codec | None, *, dry_run: bool) -> None:
         unlink = False
         if not dry_run:
-            unlink = _is_replaceable(path, link=stat.S_ISLNK(mode))
+            unlink = files.is_replaceable(path, link=stat.S_ISLNK(mode))
             if unlink:
-                _unlink(path)
+                files.unlink(path)
         if stat.S_ISLNK(mode):
             mtime = self._receive_link(path, dry_run=dry_run)
         else:
@@ -206,7 +199,7 @@ class _Session:
                 self.fail(error)
                 self._swallow_data()
                 if unlink:
-                    _unlink(path)
+                    files.unlink(path)
                 raise StreamClosed from None
         # adbd sets the time after its OKAY, which lets a client on another stream see the wrong one.
         if not dry_run:
@@ -217,7 +210,7 @@ class _Session:
         self._stream.write(_REQUEST.pack(b"OKAY", 0))
 
     def _receive_data(self, path: bytes, mode: int, codec: Codec | None, *, dry_run: bool) -> int:
-        fd = -1 if dry_run else _create(path, mode)
+        fd = -1 if dry_run else files.create(path, mode)
         try:
             decode = codec.decoder() if codec else None
             while True:
@@ -232,7 +225,7 @@ class _Session:
                 for piece in list(self._stream.pieces(value)):
                     data = memoryview(_decode(decode, piece)) if decode else piece
                     if fd >= 0:
-                        _write_all(fd, data)
+                        files.write_all(fd, data)
         finally:
             if fd >= 0:
                 os.close(fd)
@@ -245,7 +238,7 @@ class _Session:
             raise SyncFailure("oversize data message")
         target = self._stream.read(length).partition(b"\0")[0]
         if not dry_run:
-            _make_link(target, path)
+            files.make_link(target, path)
         kind, mtime = _REQUEST.unpack(self._stream.read(_REQUEST.size))
         if kind != b"DONE":
             raise SyncFailure("invalid data message: expected ID_DONE")
@@ -335,66 +328,6 @@ def _names(path: bytes) -> list[bytes]:
         return []
 
 
-def _is_replaceable(path: bytes, *, link: bool) -> bool:
-    """Whether what is there gives way before a file is written (devices and folders do not)."""
-    facts = _facts(path, os.lstat)
-    if isinstance(facts, int):
-        return True
-    return stat.S_ISREG(facts.st_mode) or (stat.S_ISLNK(facts.st_mode) and not link)
-
-
-def _unlink(path: bytes) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
-
-
-def _create(path: bytes, mode: int) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        try:
-            fd = os.open(path, flags, mode)
-        except FileNotFoundError:
-            _make_folders(os.path.dirname(path), "secure_mkdirs() failed")
-            fd = os.open(path, flags, mode)
-        except FileExistsError:
-            fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise failure("couldn't create file", error) from None
-    try:
-        os.fchmod(fd, mode)
-    except OSError:
-        pass  # Not every file system has modes.
-    return fd
-
-
-def _make_folders(path: bytes, what: str) -> None:
-    parent = b"/"
-    for name in path.split(b"/"):
-        parent = os.path.join(parent, name)
-        try:
-            os.mkdir(parent, 0o775)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise failure(what, error) from None
-
-
-def _make_link(target: bytes, path: bytes) -> None:
-    try:
-        if os.path.islink(path) and os.readlink(path) == target:
-            return
-        _unlink(path)
-        try:
-            os.symlink(target, path)  # noqa: PTH211 (bytes)
-        except FileNotFoundError:
-            _make_folders(os.path.dirname(path), "secure_mkdirs failed")
-            os.symlink(target, path)  # noqa: PTH211 (bytes)
-    except OSError as error:
-        raise failure("symlink failed", error) from None
-
-
 def _decode(decode: Callable[[bytes], bytes], piece: memoryview) -> bytes:
     try:
         return decode(bytes(piece))
@@ -402,11 +335,3 @@ def _decode(decode: Callable[[bytes], bytes], piece: memoryview) -> bytes:
     except Exception as error:
         log(f"decompress: {error}")
         raise SyncFailure("decompress failed") from None
-
-
-def _write_all(fd: int, data: memoryview) -> None:
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
-    except OSError as error:
-        raise failure("write failed", error) from None

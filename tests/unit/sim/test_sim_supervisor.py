@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import pytest
 
 from devkit.errors import SimError
-from devkit.sim import adbserver, supervisor
+from devkit.sim import adbserver, refusals, supervisor
 from devkit.sim.init import SetupFailed
 
 
 def settings(monkeypatch: pytest.MonkeyPatch, *, container: bool = False, **values: str) -> None:
-    monkeypatch.setattr(supervisor, "_in_container", lambda: container)
-    monkeypatch.setattr(supervisor, "_setting", lambda path: values.get(path.rpartition("/")[2], ""))
+    monkeypatch.setattr(refusals, "_in_container", lambda: container)
+    monkeypatch.setattr(refusals, "_setting", lambda path: values.get(path.rpartition("/")[2], ""))
 
 
 def explain(step: str, number: int) -> SimError:
-    return supervisor._explain(SetupFailed(step, number, "evidence"))
+    return refusals.explain(SetupFailed(step, number, "evidence"))
 
 
 def test_each_refusal_names_its_setting(monkeypatch: pytest.MonkeyPatch) -> None:

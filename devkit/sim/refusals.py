@@ -1,0 +1,56 @@
+"""Why a machine refuses to make a virtual phone, and what its owner can do about it."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from devkit.errors import SimError
+from devkit.sim.init import SetupFailed
+
+# Settings with which a distribution refuses namespaces to ordinary users, with the value that does not.
+_REFUSING_SETTINGS = {
+    "apparmor_restrict_unprivileged_userns": "0",  # Ubuntu 24.04
+    "unprivileged_userns_clone": "1",  # older Debian
+}
+
+
+def explain(error: SetupFailed) -> SimError:
+    """What a failed step means for the user."""
+    evidence = f"{error.step}: {error}"
+    if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
+        return SimError(
+            "this machine does not allow more user namespaces, which a virtual phone needs",
+            evidence=evidence,
+            hints=["sudo sysctl user.max_user_namespaces=10000"],
+        )
+    if error.number not in (errno.EPERM, errno.EACCES):
+        return SimError("the virtual phone does not start", evidence=evidence)
+    hints = []
+    for name, good in _REFUSING_SETTINGS.items():
+        value = _setting(f"/proc/sys/kernel/{name}")
+        if value and value != good:
+            evidence += f"\nkernel.{name} = {value}"
+            hints.append(f"sudo sysctl kernel.{name}={good}")
+    if not hints or _in_container():
+        hints.append(
+            "in Docker: docker run --security-opt seccomp=unconfined"
+            " --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
+        )
+    return SimError(
+        "this machine does not let devkit make a virtual phone: "
+        + ("mounts are refused" if error.step == "file tree" else "namespaces are refused"),
+        evidence=evidence,
+        hints=hints,
+    )
+
+
+def _in_container() -> bool:
+    return any(Path(mark).exists() for mark in ("/.dockerenv", "/run/.containerenv"))
+
+
+def _setting(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
