@@ -84,7 +84,11 @@ def _no_such_virtual_phone(wish: Wish) -> DeviceError:
     return DeviceError(
         f"no virtual phone called {name} runs (asked for by {wish.source})",
         evidence="running: " + ", ".join(running) if running else "none is running",
-        hints=[*(f"did you mean {near}?" for near in nearest), f"devkit sim start {name}", "devkit sim status"],
+        hints=[
+            *(f"did you mean {near}?" for near in nearest),
+            f"devkit sim start {name}",
+            "devkit sim status",
+        ],
     )
 
 
