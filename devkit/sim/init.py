@@ -43,8 +43,6 @@ ENVIRONMENT = {
     "SHELL": "/system/bin/sh",
     "TMPDIR": "/data/local/tmp",
     "USER": "shell",
-    # Android's libc knows UTF-8 only.
-    "LANG": "C.UTF-8",
 }
 
 
