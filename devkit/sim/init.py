@@ -221,8 +221,7 @@ def _init(
         namespaces.change_root(setup.root.root)
         step = "capabilities"
         namespaces.drop_privileges()
-        # 1 is the value at which the kernel makes no core file and starts no core handler either.
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+        _forbid_core_files()
         step = "first program"
         _check_programs()
     except OSError as error:
@@ -259,6 +258,13 @@ def _adbd(config: daemon.DaemonConfig, listener: socket.socket) -> None:
     daemon.forbid_late_imports()
     log("adbd is up: " + daemon.Daemon(config).banner().decode())
     daemon.Daemon(config).serve_forever(listener)
+
+
+def _forbid_core_files() -> None:
+    # At 1 byte the kernel neither writes a core file nor starts the host's core handler.
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    limit = 1 if hard == resource.RLIM_INFINITY or hard >= 1 else 0
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
 def _check_programs() -> None:

@@ -15,8 +15,8 @@ _REFUSING_SETTINGS = {
 }
 
 
-def explain(error: SetupFailed) -> SimError:
-    """What a failed step means for the user."""
+def explain(error: SetupFailed, *, log: str = "") -> SimError:
+    """What a failed step means for the user; `log` is the end of what the phone's processes wrote."""
     evidence = f"{error.step}: {error}"
     if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
         return SimError(
@@ -25,7 +25,7 @@ def explain(error: SetupFailed) -> SimError:
             hints=["sudo sysctl user.max_user_namespaces=10000"],
         )
     if error.number not in (errno.EPERM, errno.EACCES):
-        return SimError("the virtual phone does not start", evidence=evidence)
+        return SimError("the virtual phone does not start", evidence=f"{evidence}\n{log}")
     hints = []
     for name, good in _REFUSING_SETTINGS.items():
         value = _setting(f"/proc/sys/kernel/{name}")

@@ -105,8 +105,10 @@ def build_root(plan: RootPlan) -> None:
     namespaces.bind(plan.system, root / "system", MS_RDONLY | MS_NOSUID | MS_NODEV)
     _mount_dev(root / "dev", plan.properties)
     _mount_proc(root / "proc")
-    cpus = root / "sys/devices/system/cpu"
-    namespaces.bind(Path("/sys/devices/system/cpu"), cpus, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    # Engines read core counts and clock rates there. Some containers have no /sys.
+    cpus = Path("/sys/devices/system/cpu")
+    if cpus.is_dir():
+        namespaces.bind(cpus, root / "sys/devices/system/cpu", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     _mount_data(plan)
     namespaces.bind(plan.shared, root / "storage/emulated/0", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     mounted = ("proc", "dev", "system", "sys/devices/system/cpu", "data/local/tmp", "storage/emulated/0")
@@ -126,6 +128,8 @@ def _link_loader(root: Path) -> None:
 def _mount_dev(dev: Path, properties: Mapping[str, str]) -> None:
     namespaces.mount("tmpfs", dev, "tmpfs", MS_NOSUID | MS_NOEXEC, f"mode=755,size={_ROOT_BYTES}")
     for name in _DEVICES:
+        if not Path("/dev", name).exists():
+            continue
         (dev / name).touch()
         namespaces.bind(Path("/dev") / name, dev / name)
     for name in ("pts", "socket", "__properties__"):

@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from devkit import paths
+from devkit import paths, process
 from devkit.errors import DevkitError, SimError
 from devkit.sim import adbserver, image, models, refusals, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
@@ -163,7 +163,7 @@ class Supervisor:
             self._warden, report = start_warden(setup, listener, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)
         except SetupFailed as error:
-            raise refusals.explain(error) from None
+            raise refusals.explain(error, log=_tail(setup.log_file)) from None
 
     def _connect(self) -> None:
         assert self._address is not None
@@ -326,6 +326,13 @@ def _bind(port: int) -> socket.socket:
         if listener.getsockname()[1] not in EMULATOR_PORTS:
             return listener
         listener.close()
+
+
+def _tail(path: Path) -> str:
+    try:
+        return process.tail(path.read_bytes())
+    except OSError:
+        return ""
 
 
 def _answer(fd: int, error: DevkitError | None) -> bool:

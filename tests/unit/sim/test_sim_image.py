@@ -154,3 +154,14 @@ def test_build_id_of_a_file_without_one_is_left_alone(tmp_path: Path) -> None:
         assert len(changed) == len(data)
         assert (changed == data) == (option == "none")
         assert elf.with_own_build_id(data) == changed
+
+
+def test_a_machine_without_a_loader_cache(
+    built: tuple[image.SystemPlan, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, with_cache = built
+    monkeypatch.setattr(image, "HOST_LD_CACHE", tmp_path / "none")
+    plan = image.plan_system()
+    image.build_system(plan, tmp_path / "system")
+    names = {path.name for path in (tmp_path / "system/lib64").iterdir()}
+    assert names == {path.name for path in (with_cache / "lib64").iterdir()}
