@@ -1,0 +1,104 @@
+"""`devkit env`: the toolchains' variables for shells, and commands that run with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devkit import config as configuration
+from devkit import output
+from devkit.errors import ToolMissing, UsageError
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.ndk.environment import Exports
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command(
+    epilog='Examples: eval "$(devkit env)"; devkit env --install; devkit env -- ./build_64.sh',
+    context_settings={"ignore_unknown_options": False},
+)
+def env(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- CMD…]", help="Run this with the variables set.")
+    ] = None,
+    shell: Annotated[
+        str | None, typer.Option(metavar="SHELL", help="bash, zsh or fish (default: the one in use).")
+    ] = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="Write them as ONE marked block into the shell's rc file.")
+    ] = False,
+    uninstall: Annotated[
+        bool, typer.Option("--uninstall", help="Take exactly that block out again.")
+    ] = False,
+) -> None:
+    """Print the exports for ANDROID_NDK, ANDROID_NDK_ROOT, ANDROID_NDK_HOME and the QNN SDK."""
+    from devkit.ndk import environment
+
+    if install and uninstall:
+        raise UsageError("--install and --uninstall contradict each other", hints=["devkit env --install"])
+    name = shell or environment.detect_shell(os.environ, environment.ancestor_names())
+    file = environment.rc_file(name, os.environ)
+    sink = output.current()
+    if uninstall:
+        removed = environment.uninstall_block(file)
+        text = f"took devkit's block out of {file}" if removed else f"{file} has no block of devkit"
+        sink.data({"file": str(file), "changed": removed}, text)
+        return
+    exports = find_exports(configuration.load())
+    for note in exports.notes:
+        sink.note(note)
+    if command:
+        run_with(exports, command)
+    text = environment.render(exports, name)
+    if install:
+        if not exports.variables:
+            raise ToolMissing(
+                "there is nothing to write: neither an NDK nor a QNN SDK was found",
+                evidence="\n".join(exports.notes),
+                hints=["devkit ndk install r29", "devkit doctor"],
+            )
+        changed = environment.install_block(file, text)
+        what = f"wrote devkit's block into {file}" if changed else f"{file} holds it already"
+        sink.data({"file": str(file), "changed": changed, "shell": name}, what)
+        return
+    data = {"shell": name, "variables": dict(exports.variables), "path": list(exports.path)}
+    sink.data(data, text)
+
+
+def find_exports(config: Config) -> Exports:
+    """What is there to export, and notes for what is not."""
+    from devkit.ndk import environment, find_ndk
+
+    notes: list[str] = []
+    variables: dict[str, str] = {}
+    folders: list[str] = []
+    try:
+        ndk = find_ndk(config.ndk.path)
+        variables |= ndk.environment
+        folders.append(str(ndk.prebuilt / "bin"))
+    except ToolMissing as missing:
+        notes.append(f"no Android NDK: {missing.what}")
+    return environment.Exports(tuple(variables.items()), tuple(folders), tuple(notes))
+
+
+def run_with(exports: Exports, command: list[str]) -> None:
+    """Become `command` with the exports set. Does not return.
+
+    Raises:
+        ToolMissing: there is no such program.
+    """
+    environ = exports.apply(os.environ)
+    program = shutil.which(command[0], path=environ["PATH"])
+    if program is None:
+        raise ToolMissing(f"{command[0]} was not found", evidence="PATH=" + environ["PATH"])
+    if os.name == "nt":
+        from devkit import process
+
+        raise typer.Exit(process.start(command, env=environ, stdout=None, stderr=None).wait())
+    os.execve(program, command, environ)

@@ -1,0 +1,199 @@
+"""The variables that toolchains want: for a shell to read, or for one marked block in its rc file."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devkit import paths
+from devkit.errors import FileError, UsageError
+
+SHELLS = ("bash", "zsh", "fish")
+BEGIN = "# >>> devkit env >>>"
+END = "# <<< devkit env <<<"
+# The block was put behind a last line without a newline: removing it takes that newline, too.
+_BEGIN_AFTER_CUT_LINE = BEGIN + " (after a line without newline)"
+BACKUP_SUFFIX = ".devkit-backup"
+
+
+@dataclass(frozen=True)
+class Exports:
+    """Variables to set, folders to add at the end of PATH, and why something is not there.
+
+    PATH additions come last on purpose: an SDK's own clang or python must not hide the machine's.
+    """
+
+    variables: tuple[tuple[str, str], ...]
+    path: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def apply(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """An environment with these exports on top."""
+        result = {**environ, **dict(self.variables)}
+        known = result.get("PATH", "").split(os.pathsep)
+        result["PATH"] = os.pathsep.join(
+            [*(p for p in known if p), *(p for p in self.path if p not in known)]
+        )
+        return result
+
+
+def render(exports: Exports, shell: str) -> str:
+    """Lines that a bash, zsh or fish evaluates. Evaluating them twice changes nothing more.
+
+    Raises:
+        UsageError: a shell devkit does not write for.
+    """
+    if shell not in SHELLS:
+        raise UsageError(f"devkit env does not write for {shell!r}", hints=[f"--shell {s}" for s in SHELLS])
+    lines: list[str] = []
+    if shell == "fish":
+        lines += [f"set -gx {name} {_fish(value)}" for name, value in exports.variables]
+        lines += [f"contains -- {_fish(p)} $PATH; or set -gx PATH $PATH {_fish(p)}" for p in exports.path]
+    else:
+        lines += [f"export {name}={shlex.quote(value)}" for name, value in exports.variables]
+        for folder in exports.path:
+            word = shlex.quote(folder)
+            lines.append(f'case ":$PATH:" in *:{word}:*) ;; *) export PATH="$PATH":{word} ;; esac')
+    return "".join(line + "\n" for line in lines)
+
+
+def detect_shell(environ: Mapping[str, str], ancestors: Sequence[str] = ()) -> str:
+    """The shell to write for: the nearest ancestor process that is one, else $SHELL, else bash.
+
+    Args:
+        ancestors: names of the parent processes, nearest first.
+    """
+    for name in [*ancestors, Path(environ.get("SHELL", "")).name]:
+        plain = name.lstrip("-")
+        if plain in SHELLS:
+            return plain
+    return "bash"
+
+
+def ancestor_names(pid: int | None = None) -> list[str]:
+    """Names of the parent processes, nearest first (Linux; empty elsewhere)."""
+    names: list[str] = []
+    current = os.getppid() if pid is None else pid
+    while current > 1 and len(names) < 16:
+        try:
+            text = Path(f"/proc/{current}/stat").read_text("utf-8", "replace")
+        except OSError:
+            break
+        names.append(text[text.index("(") + 1 : text.rindex(")")])
+        current = int(text.rpartition(")")[2].split()[1])
+    return names
+
+
+def rc_file(shell: str, environ: Mapping[str, str]) -> Path:
+    """The file that an interactive shell of that kind reads."""
+    home = Path(environ.get("HOME") or Path.home())
+    if shell == "zsh":
+        return Path(environ.get("ZDOTDIR") or home) / ".zshrc"
+    if shell == "fish":
+        return Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish" / "config.fish"
+    return home / ".bashrc"
+
+
+def install_block(file: Path, text: str) -> bool:
+    """Put `text` between devkit's markers into an rc file; replace the block that is there.
+
+    Everything else keeps every byte. A file that is a symbolic link stays one; before the first
+    change a copy is kept beside it (BACKUP_SUFFIX).
+
+    Returns:
+        False when the file holds exactly this block already.
+
+    Raises:
+        FileError: the markers are damaged, or the file cannot be read or written; it is unchanged.
+    """
+    target = Path(os.path.realpath(file))
+    before = _read(target)
+    newline = b"\r\n" if b"\r\n" in before else b"\n"
+    body = text.encode().replace(b"\n", newline)
+    found = _find_block(before, file)
+    if found is None:
+        cut = bool(before) and not before.endswith(b"\n")
+        begin = (_BEGIN_AFTER_CUT_LINE if cut else BEGIN).encode()
+        after = before + (newline if cut else b"") + begin + newline + body + END.encode() + newline
+    else:
+        begin_line = before[found[0] :].split(newline, 1)[0]
+        after = before[: found[0]] + begin_line + newline + body + END.encode() + newline + before[found[1] :]
+    return _replace(target, before, after, file)
+
+
+def uninstall_block(file: Path) -> bool:
+    """Take devkit's block out of an rc file: what was there before it, byte for byte.
+
+    Returns:
+        False when there is no block.
+
+    Raises:
+        FileError: the markers are damaged, or the file cannot be written; it is unchanged.
+    """
+    target = Path(os.path.realpath(file))
+    before = _read(target)
+    found = _find_block(before, file)
+    if found is None:
+        return False
+    start, end = found
+    head, tail = before[:start], before[end:]
+    if before[start:].startswith(_BEGIN_AFTER_CUT_LINE.encode()) and not tail:
+        head = head[:-2] if head.endswith(b"\r\n") else head.removesuffix(b"\n")
+    return _replace(target, before, head + tail, file)
+
+
+def _find_block(data: bytes, file: Path) -> tuple[int, int] | None:
+    """Start and end (behind the newline) of the one block in a file."""
+    begins = _lines_starting(data, BEGIN.encode())
+    ends = _lines_starting(data, END.encode())
+    if not begins and not ends:
+        return None
+    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+        raise FileError(
+            f"the devkit block in {file} is damaged; nothing was changed",
+            evidence=f"{len(begins)} times '{BEGIN}', {len(ends)} times '{END}'",
+            hints=[f"remove the lines of devkit from {file} by hand, then repeat"],
+        )
+    newline = data.find(b"\n", ends[0])
+    return begins[0], len(data) if newline < 0 else newline + 1
+
+
+def _lines_starting(data: bytes, word: bytes) -> list[int]:
+    found, position = [], data.find(word)
+    while position >= 0:
+        if position == 0 or data[position - 1 : position] == b"\n":
+            found.append(position)
+        position = data.find(word, position + 1)
+    return found
+
+
+def _read(target: Path) -> bytes:
+    try:
+        return target.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise FileError(f"{target} cannot be read", evidence=str(error)) from None
+
+
+def _replace(target: Path, before: bytes, after: bytes, file: Path) -> bool:
+    if after == before:
+        return False
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
+        backup = target.with_name(target.name + BACKUP_SUFFIX)
+        if before and not backup.exists():
+            paths.write_atomically(backup, before, mode=mode)
+        paths.write_atomically(target, after, mode=mode)
+    except OSError as error:
+        raise FileError(f"{file} cannot be written; it is unchanged", evidence=str(error)) from None
+    return True
+
+
+def _fish(word: str) -> str:
+    # In fish's single quotes only \ and ' are special.
+    return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
