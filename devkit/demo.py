@@ -66,13 +66,13 @@ def run_demo(*, keep: bool = False) -> dict[str, Any]:
         CheckFailed: a step ran, but did not show what it must show.
         DevkitError: a step failed.
     """
-    from devkit.device import AdbServer, Device, find_adb
+    from devkit.device import AdbServer, Device, find_private_adb
     from devkit.sim import start_phone
 
     transcript = Transcript()
     source = example_engine()
     settings = configuration.load(source)
-    adb = find_adb(settings.adb.path)
+    adb = find_private_adb(settings.adb.path)
     name = "demo" if keep else f"demo-{os.getpid()}"
     with transcript.step("start a virtual phone") as say:
         phone = start_phone(name, adb=adb.path, lifeline=not keep)

@@ -37,10 +37,10 @@ def start(
 ) -> None:
     """Start a virtual phone with an adb server of its own; it runs until `devkit sim stop`."""
     from devkit import config
-    from devkit.device import find_adb
+    from devkit.device import find_private_adb
     from devkit.sim import start_phone
 
-    adb = find_adb(config.load().adb.path)
+    adb = find_private_adb(config.load().adb.path)
     phone = start_phone(name, model=model, port=port, adb=adb.path)
     record = phone.record
     lines = [

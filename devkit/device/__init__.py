@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devkit.device.adb_program import AdbProgram, find_adb
+    from devkit.device.adb_program import AdbProgram, find_adb, find_private_adb
     from devkit.device.failures import DeviceNotReady, NothingListens, PhoneLost, ServerUnreachable
     from devkit.device.listing import DeviceEntry, Inventory, list_devices
     from devkit.device.phone import Device, ShellResult
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _HOME = {
     "AdbProgram": "adb_program",
     "find_adb": "adb_program",
+    "find_private_adb": "adb_program",
     "DeviceNotReady": "failures",
     "NothingListens": "failures",
     "PhoneLost": "failures",
@@ -48,6 +49,7 @@ _HOME = {
 __all__ = [  # noqa: RUF022 (grouped as above)
     "AdbProgram",
     "find_adb",
+    "find_private_adb",
     "DeviceNotReady",
     "NothingListens",
     "PhoneLost",

@@ -87,6 +87,22 @@ def find_adb(configured: Path | None = None, environ: Mapping[str, str] | None =
     )
 
 
+def find_private_adb(configured: Path | None = None) -> AdbProgram:
+    """The adb for a server of devkit's own (a virtual phone's): configured, else adbutils', else any.
+
+    The machine's own may be years older (Debian's is 29) and lack features that the phone offers.
+
+    Raises:
+        ToolMissing: as `find_adb`.
+    """
+    if configured is None:
+        for path, origin in _candidates({"PATH": ""}):
+            program, _problem = _try(path, origin)
+            if program is not None:
+                return program
+    return find_adb(configured)
+
+
 def parse_version(text: str) -> tuple[str, int] | None:
     """("36.0.0", 41) from what `adb version` prints; None when it is no adb."""
     protocol = _PROTOCOL.search(text)

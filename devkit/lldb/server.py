@@ -36,11 +36,9 @@ def push_server(device: Device, tools: LldbTools, device_dir: str) -> str:
     """
     from devkit.device import PushItem, quote
 
-    with HashCache() as hashes:
-        digest = hashes.sha256(tools.server)
+    remote = _server_path(tools, device_dir)
     size = tools.server.stat().st_size
-    folder = posixpath.join(device_dir, FOLDER)
-    remote = posixpath.join(folder, f"lldb-server-{digest[:16]}")
+    folder = posixpath.dirname(remote)
     look = device.shell(f"stat -c %s {quote([remote])} 2>/dev/null; mkdir -p {quote([folder])}")
     if look.text.strip() == str(size):
         return remote
@@ -55,6 +53,19 @@ def push_server(device: Device, tools: LldbTools, device_dir: str) -> str:
             device.shell(quote(["rm", "-f", staging]))
         raise
     return remote
+
+
+def pushed_server(device: Device, tools: LldbTools, device_dir: str) -> str | None:
+    """Where `push_server` has put this lldb-server, or None if it has not yet."""
+    remote = _server_path(tools, device_dir)
+    there = device.stat([remote])[remote]
+    return remote if there is not None and there.size == tools.server.stat().st_size else None
+
+
+def _server_path(tools: LldbTools, device_dir: str) -> str:
+    with HashCache() as hashes:
+        digest = hashes.sha256(tools.server)
+    return posixpath.join(device_dir, FOLDER, f"lldb-server-{digest[:16]}")
 
 
 class LldbServer:

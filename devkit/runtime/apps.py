@@ -62,13 +62,17 @@ def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
     """An app by its name in devkit.yaml, by an executable's path, or by its CMake target.
 
     Returns:
-        The app, and the executable's path if the name was one.
+        The app, and the executable's path if the name, or the app's target, is one.
 
     Raises:
         UsageError: a path that does not exist or is no program.
     """
     if name in config.apps:
-        return config.apps[name], None
+        app = config.apps[name]
+        ready_made = app.target is not None and "/" in app.target
+        return app, _program_file(
+            config.root / Path(app.target or "").expanduser(), config
+        ) if ready_made else None
     path = Path(name).expanduser()
     if "/" in name or "\\" in name:
         return AppConfig(name=path.name), _program_file(path, config)
@@ -89,8 +93,6 @@ def build_app(
         BuildError, ToolMissing: the build failed.
     """
     app, path = find_app(config, name)
-    if path is None and app.target and "/" in app.target:
-        path = _program_file(config.root / Path(app.target).expanduser(), config)
     facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
     if path is not None:
         search = [SearchDir(path.parent, "beside the program")]

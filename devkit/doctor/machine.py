@@ -1,0 +1,184 @@
+"""Links on this machine: settings, engine, build tools, SDKs, debugger."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devkit import engine
+from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Section
+from devkit.errors import DevkitError, FileError, ToolMissing, UsageError
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.device import Device
+
+MIN_PYTHON = (3, 10)
+
+
+def examine_machine(
+    section: Section, config: Config, device: Device | None, *, environ: Mapping[str, str]
+) -> None:
+    """All links up to the debugger. Without an engine here this is a laptop: no toolchain is needed."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    good = sys.version_info[:2] >= MIN_PYTHON
+    section.add("python", "Python", OK if good else BROKEN, f"{version} ({sys.executable})")
+    source = str(config.project_file) if config.project_file else "no devkit.yaml (built-in settings)"
+    section.add("config", "settings", OK, source)
+    has_engine = _engine(section, config)
+    virtual = device is not None and device.is_virtual
+    _build_tools(section, environ, needed=has_engine)
+    _compiler(section, environ, needed=has_engine and virtual)
+    _ndk(section, config, device, has_engine=has_engine)
+    _apps(section, config, device)
+    _debugger(section, config, device, needed=has_engine)
+    _optional_tools(section, environ)
+    _vpn(section)
+
+
+def _engine(section: Section, config: Config) -> bool:
+    found = config.engine or engine.detect_engine(config.source)
+    if (config.source / "CMakeLists.txt").is_file():
+        section.add("engine", "engine", OK, f"{found} in {config.source}")
+        return True
+    if config.project_file is None:
+        section.add("engine", "engine", NOT_NEEDED, "no engine checkout here: only phone and tunnel matter")
+        return False
+    section.add(
+        "engine", "engine", BROKEN, f"{config.source} holds no CMakeLists.txt",
+        [f"correct `source:` in {config.project_file}"],
+    )  # fmt: skip
+    return True
+
+
+def _build_tools(section: Section, environ: Mapping[str, str], *, needed: bool) -> None:
+    from devkit.engine.cmake_tools import find_cmake, find_make_program
+
+    try:
+        path, version = find_cmake(environ)
+        section.add("cmake", "cmake", OK, f"{version} ({path})")
+    except ToolMissing as missing:
+        section.broken("cmake", "cmake", missing, needed=needed)
+    try:
+        generator, program = find_make_program(environ)
+        section.add("make", "ninja or make", OK, f"{generator} ({program})")
+    except ToolMissing as missing:
+        section.broken("make", "ninja or make", missing, needed=needed)
+
+
+def _compiler(section: Section, environ: Mapping[str, str], *, needed: bool) -> None:
+    from devkit.engine.host_compilers import find_host_compilers
+
+    try:
+        section.add("compiler", "host compiler", OK, find_host_compilers(environ).description)
+    except ToolMissing as missing:
+        if needed:
+            section.broken("compiler", "host compiler", missing)
+        else:
+            section.add("compiler", "host compiler", NOT_NEEDED, missing.what, missing.hints)
+
+
+def _ndk(section: Section, config: Config, device: Device | None, *, has_engine: bool) -> None:
+    from devkit.ndk import find_ndk
+
+    try:
+        ndk = find_ndk(config.ndk.path)
+        where = f"{ndk.release} ({ndk.revision}) in {ndk.path}, named by {ndk.origin}"
+        # Complete: what a build and a debug session will ask for.
+        parts = [ndk.toolchain_file, ndk.prebuilt, ndk.lldb_server("arm64-v8a")]
+        assert all(parts)
+    except ToolMissing as missing:
+        if config.ndk.path is not None or (has_engine and device is not None and not device.is_virtual):
+            section.broken("ndk", "Android NDK", missing)
+        elif has_engine and device is None:
+            text = f"{missing.what}\nneeded for every phone but a virtual one"
+            section.add("ndk", "Android NDK", WARNING, text, missing.hints)
+        else:
+            why = "the virtual phone needs none" if has_engine else "no engine is built here"
+            section.add("ndk", "Android NDK", NOT_NEEDED, f"{why}: {missing.what}", missing.hints)
+        return
+    if ndk.conflicts:
+        others = "; ".join(ndk.conflicts)
+        section.add(
+            "ndk", "Android NDK", WARNING, f"{where}\nother variables name another one: {others}",
+            ["let ANDROID_NDK, ANDROID_NDK_ROOT and ANDROID_NDK_HOME agree: devkit env --install"],
+        )  # fmt: skip
+    else:
+        section.add("ndk", "Android NDK", OK, where)
+
+
+def _apps(section: Section, config: Config, device: Device | None) -> None:
+    """What devkit.yaml names must be there, and a ready-made program must fit the phone."""
+    from devkit.runtime import find_app
+    from devkit.symbols import read_elf
+
+    if not config.apps:
+        section.add("apps", "apps", NOT_NEEDED, "devkit.yaml names none")
+        return
+    try:
+        for name, app in config.apps.items():
+            for mapping in app.files:
+                if not mapping.local.exists():
+                    raise FileError(f"app {name}: {mapping.local} does not exist")
+            path = find_app(config, name)[1]
+            if path is not None and device is not None and (abi := read_elf(path).abi) != device.abi:
+                raise FileError(f"app {name}: {path} is for {abi}, the phone wants {device.abi}")
+            engine.get_profile(engine.profiles_for(config), app.profile)
+    except (FileError, UsageError) as error:
+        section.broken("apps", "apps", error)
+        return
+    section.add("apps", "apps", OK, ", ".join(config.apps))
+
+
+def _debugger(section: Section, config: Config, device: Device | None, *, needed: bool) -> None:
+    from devkit import lldb, process
+    from devkit.symbols import read_elf
+
+    if device is None:
+        section.add("lldb", "LLDB", NOT_NEEDED, "without a phone its ABI is not known")
+        return
+    try:
+        tools = lldb.find_tools(config, device)
+        version = process.run([tools.lldb, "--version"], timeout_s=30).text.strip().splitlines()[0]
+        info = read_elf(tools.server)
+        if info.abi != device.abi:
+            raise FileError(
+                f"the lldb-server is for {info.describe}, the phone wants {device.abi}",
+                evidence=str(tools.server),
+                hints=["correct lldb.server in devkit.yaml, or remove it"],
+            )
+    except DevkitError as error:
+        section.broken("lldb", "LLDB", error, needed=needed)
+        return
+    section.add("lldb", "LLDB", OK, f"{version}, {tools.origin} ({tools.lldb})")
+
+
+def _optional_tools(section: Section, environ: Mapping[str, str]) -> None:
+    gains = {"ccache": "rebuilds compile only what is new", "git": "", "ssh": "tunnels follow ~/.ssh/config"}
+    path = environ.get("PATH", "")
+    missing = [name for name in gains if shutil.which(name, path=path) is None]
+    if not missing:
+        section.add("tools", "ccache, git, ssh", OK, "all there")
+        return
+    section.add(
+        "tools", "ccache, git, ssh", NOT_NEEDED, "not there: " + ", ".join(missing),
+        [f"sudo apt install {' '.join(n.replace('ssh', 'openssh-client') for n in missing)}"],
+    )  # fmt: skip
+
+
+def _vpn(section: Section) -> None:
+    """A VPN (Tailscale, EasyTier) needs a TUN device, which containers usually lack."""
+    if platform.system() != "Linux":
+        return
+    tun = Path("/dev/net/tun")
+    if tun.exists() and os.access(tun, os.R_OK | os.W_OK):
+        section.add("vpn", "TUN device", OK, "a VPN to the laptop or phone is possible")
+        return
+    container = Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+    where = "this container has none" if container else f"{tun} is not there"
+    section.add("vpn", "TUN device", NOT_NEEDED, f"{where}: no VPN from here; SSH reaches the phone as well")

@@ -1,0 +1,185 @@
+"""Links from here to the phone and on it: adb, selection, shell, folder, space, lldb-server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from devkit import output
+from devkit.device import find_adb, list_devices, select_device
+from devkit.device.adb_program import find_version_clash
+from devkit.device.connection import ask
+from devkit.device.listing import start_default_server
+from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Section
+from devkit.errors import DeviceError, DevkitError, OperationTimeout, ToolMissing
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.device import AdbServer, Device, Inventory
+
+LITTLE_SPACE_BYTES = 500_000_000
+NO_SPACE_BYTES = 30_000_000  # an lldb-server has 13 MB, and programs want to be pushed, too
+LARGE_PAGE_BYTES = 16384
+LARGE_PAGE_NDK = 28  # aligns for 16 KiB pages by itself from this release on
+
+
+def choose_phone(
+    section: Section, config: Config, serial: str | None, *, environ: Mapping[str, str], fix: bool
+) -> Device | None:
+    """The adb links. Starts no adb server (only with `fix`), so that looking changes nothing."""
+    try:
+        adb = find_adb(config.adb.path, environ)
+        section.add("adb", "adb program", OK, f"{adb.version_string}, {adb.origin} ({adb.path})")
+    except ToolMissing as missing:
+        section.broken("adb", "adb program", missing)
+        section.skip([("adb-server", "adb server"), ("phone", "phone")], "needs the adb program")
+        return None
+    inventory = _inventory(config, environ)
+    problem = inventory.effective_problem
+    if problem is not None and not inventory.servers:
+        if fix and inventory.effective.is_default:
+            start_default_server(inventory.effective, config.adb.path, environ)
+            inventory = _inventory(config, environ)
+            problem = inventory.effective_problem
+        elif inventory.effective.is_default:
+            section.add(
+                "adb-server", "adb server", BROKEN, f"nothing listens at {inventory.effective.address}",
+                ["adb start-server", "devkit doctor --fix", "devkit sim start (brings one of its own)"],
+                fix="start the adb server",
+            )  # fmt: skip
+            section.skip([("phone", "phone")], "needs the adb server")
+            return None
+    if problem is not None and not inventory.servers:
+        section.broken("adb-server", "adb server", problem)
+        section.skip([("phone", "phone")], "needs the adb server")
+        return None
+    _servers(section, inventory)
+    try:
+        device = select_device(serial, environ=environ, config=config, may_start=False)
+        # A phone that is listed may still not answer; everything behind this line asks it.
+        assert device.properties
+    except (DeviceError, OperationTimeout) as error:
+        section.broken("phone", "phone", error)
+        return None
+    section.add("phone", "phone", OK, f"{device.serial} behind {device.server.name}")
+    return device
+
+
+def examine_phone(section: Section, config: Config, device: Device) -> None:
+    """The links on the phone itself."""
+    rest = [("folder", "folder"), ("space", "free space"), ("pages", "page size"), ("server", "lldb-server")]
+    try:
+        answer = device.shell("echo alive")
+        if answer.text.strip() != "alive":
+            raise DeviceError("the phone's shell does not answer", evidence=repr(answer.stdout[:200]))
+        release = device.properties.get("ro.build.version.release", "?")
+        section.add(
+            "shell", "shell", OK,
+            f"{device.model}, Android {release} (API {device.api_level}), {device.abi}",
+        )  # fmt: skip
+        wanted = config.device.dir
+        folder = device.writable_dir(wanted)
+        facts = device.facts(folder)
+    except DevkitError as error:
+        section.broken("shell", "shell", error)
+        section.skip(rest, "needs the shell")
+        return
+    if folder == wanted:
+        section.add("folder", "folder", OK, f"{folder} can be written and runs programs")
+    else:
+        section.add(
+            "folder", "folder", WARNING, f"{wanted} cannot be used; {folder} is taken instead",
+            ["correct device.dir in devkit.yaml"],
+        )  # fmt: skip
+    free = facts.free_bytes
+    if free is None:
+        section.add("space", "free space", WARNING, "the phone does not tell")
+    else:
+        state = BROKEN if free < NO_SPACE_BYTES else WARNING if free < LITTLE_SPACE_BYTES else OK
+        section.add(
+            "space", "free space", state, f"{output.human_bytes(free)} in {folder}",
+            [f"devkit device shell -- du -sh {folder}/*"],
+        )  # fmt: skip
+    _page_size(section, config, device, facts.page_bytes)
+    _lldb_server(section, config, device, folder)
+
+
+def _inventory(config: Config, environ: Mapping[str, str]) -> Inventory:
+    return list_devices(
+        environ=environ,
+        configured_server=config.adb.server,
+        configured_adb=config.adb.path,
+        may_start=False,
+    )
+
+
+def _servers(section: Section, inventory: Inventory) -> None:
+    from devkit.device import find_adb
+
+    names = ", ".join(_describe(server) for server in inventory.servers)
+    clashes = []
+    for server in inventory.servers:
+        try:
+            protocol = int(ask(server, "host:version"), 16)
+            clash = find_version_clash(protocol, find_adb())
+        except (DevkitError, ValueError):
+            continue
+        if clash is not None:
+            clashes.append(clash.explain(None, server))
+    if clashes:
+        section.add("adb-server", "adb server", WARNING, "\n".join([names, *clashes]),
+                    ["install the same platform-tools on both ends"])  # fmt: skip
+    else:
+        section.add("adb-server", "adb server", OK, names)
+
+
+def _describe(server: AdbServer) -> str:
+    return f"{server.name} ({server.address})" if server.label else server.address
+
+
+def _page_size(section: Section, config: Config, device: Device, page_bytes: int | None) -> None:
+    if page_bytes is None or page_bytes < LARGE_PAGE_BYTES or device.libc == "glibc":
+        section.add("pages", "page size", OK, f"{page_bytes or '?'} bytes")
+        return
+    from devkit.ndk import find_ndk
+
+    try:
+        ndk = find_ndk(config.ndk.path)
+    except ToolMissing:
+        section.add("pages", "page size", OK, f"{page_bytes} bytes")
+        return
+    if ndk.major >= LARGE_PAGE_NDK:
+        section.add("pages", "page size", OK, f"{page_bytes} bytes, and {ndk.release} aligns for it")
+    else:
+        option = "-DANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES=ON" if ndk.major == LARGE_PAGE_NDK - 1 else (
+            '-DCMAKE_SHARED_LINKER_FLAGS="-Wl,-z,max-page-size=16384"'
+        )  # fmt: skip
+        section.add(
+            "pages", "page size", WARNING, f"{page_bytes} bytes, but {ndk.release} aligns for 4096",
+            [f"devkit build {option}", "or an NDK from r28 on: devkit ndk install r29"],
+        )  # fmt: skip
+
+
+def _lldb_server(section: Section, config: Config, device: Device, folder: str) -> None:
+    from devkit import lldb
+    from devkit.lldb.server import pushed_server
+    from devkit.lldb.version import local_major, remote_major
+
+    try:
+        tools = lldb.find_tools(config, device)
+        remote = pushed_server(device, tools, folder)
+        if remote is None:
+            section.add("server", "lldb-server", NOT_NEEDED, "not pushed yet: the first debug session does")
+            return
+        theirs, ours = remote_major(device, remote), local_major(tools)
+    except DevkitError as error:
+        section.broken("server", "lldb-server", error, needed=False)
+        return
+    if theirs is None:
+        section.add("server", "lldb-server", BROKEN, f"{remote} does not run there",
+                    [f"devkit device shell -- {remote} version"])  # fmt: skip
+    elif theirs != ours:
+        section.add("server", "lldb-server", WARNING, f"lldb is {ours}, lldb-server is {theirs}",
+                    ["lldb.path and lldb.server in devkit.yaml pin a pair"])  # fmt: skip
+    else:
+        section.add("server", "lldb-server", OK, f"version {theirs}, as lldb")

@@ -1,0 +1,103 @@
+"""What the doctor found: one line a link, and which one is broken first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from devkit import output
+from devkit.errors import DevkitError
+
+OK, WARNING, BROKEN, NOT_NEEDED, NOT_CHECKED = "ok", "warning", "broken", "not needed", "not checked"
+_MARKS = {OK: "ok", WARNING: "warn", BROKEN: "BROKEN", NOT_NEEDED: "-", NOT_CHECKED: "?"}
+_STYLES = {OK: "green", WARNING: "yellow", BROKEN: "red", NOT_NEEDED: "dim", NOT_CHECKED: "dim"}
+
+
+@dataclass(frozen=True)
+class Link:
+    """One link of the chain.
+
+    `state` is one of the constants above, `evidence` what was seen, `hints` what mends it, and
+    `fix` the name of a repair that `--fix` may do by itself.
+    """
+
+    id: str
+    section: str
+    title: str
+    state: str
+    evidence: str = ""
+    hints: tuple[str, ...] = ()
+    fix: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.__dict__, "hints": list(self.hints)}
+
+
+@dataclass(frozen=True)
+class Report:
+    """All links, in the order of the chain."""
+
+    links: tuple[Link, ...]
+
+    @property
+    def first_broken(self) -> Link | None:
+        """Where to start: what comes behind it may only follow from it."""
+        return next((link for link in self.links if link.state == BROKEN), None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as `--json` prints it."""
+        broken = self.first_broken
+        return {
+            "first_broken": broken.id if broken else None,
+            "links": [link.as_dict() for link in self.links],
+        }
+
+    def as_text(self, style: output.Output) -> str:
+        """One line a link, hints below those that need one."""
+        lines: list[str] = []
+        section = None
+        for link in self.links:
+            if link.section != section:
+                section = link.section
+                lines.append(section)
+            mark = style.style(f"{_MARKS[link.state]:>6}", _STYLES[link.state])
+            first, *more = (link.evidence or "").splitlines() or [""]
+            lines.append(f"  {mark}  {link.title:18} {first}".rstrip())
+            lines += [f"{'':29}{line}" for line in more[:6]]
+            if link.state in (BROKEN, WARNING):
+                lines += [f"{'':29}try: {hint}" for hint in link.hints]
+        broken = self.first_broken
+        lines.append("")
+        lines.append(f"first broken link: {broken.title}" if broken else "nothing that is needed is broken")
+        return "\n".join(lines)
+
+
+class Section:
+    """Makes the links of one section: a check is a function, an error of it is a broken link."""
+
+    def __init__(self, name: str, links: list[Link]) -> None:
+        self._name = name
+        self._links = links
+
+    def add(
+        self,
+        id_: str,
+        title: str,
+        state: str,
+        evidence: str = "",
+        hints: Sequence[str] = (),
+        fix: str | None = None,
+    ) -> None:
+        """Note a link."""
+        self._links.append(Link(id_, self._name, title, state, evidence, tuple(hints), fix))
+
+    def broken(self, id_: str, title: str, error: DevkitError, *, needed: bool = True) -> None:
+        """Note a link that an error describes."""
+        evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
+        self.add(id_, title, BROKEN if needed else WARNING, evidence, error.hints)
+
+    def skip(self, links: Sequence[tuple[str, str]], because: str) -> None:
+        """Links that cannot be looked at because an earlier one is broken."""
+        for id_, title in links:
+            self.add(id_, title, NOT_CHECKED, because)
