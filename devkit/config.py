@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
 PROJECT_FILE = "devkit.yaml"
+_LAYERS = ("built-in", "user", "project", "environment", "flag")
 BUILD_TYPES = ("debug", "release")
 BACKENDS = ("none", "cpu", "gpu", "htp")
 
@@ -51,7 +52,13 @@ OPTIONS = (
     Option("build.type", "choice", "build type", default="debug", choices=BUILD_TYPES),
     Option("build.jobs", "integer", "parallel compile jobs (default: the cores)"),
     Option("build.api_level", "integer", "Android API level to build for", default=24),
+    Option("build.toolchain", "choice", "auto: the NDK for phones, this machine's compiler for virtual ones; "
+           "ndk: the NDK for both", default="auto", choices=("auto", "ndk")),
     Option("ndk.path", "path", "the Android NDK"),
+    Option("ndk.version", "text", "the NDK release to use (r27d, 27.3 or 27), wherever it is installed"),
+    Option("ndk.mirror", "text", "URL of a folder with NDK archives, tried before Google's"),
+    Option("qnn.path", "path", "the QNN (QAIRT) SDK"),
+    Option("qnn.version", "text", "the QNN SDK version to use (2.42 or 2.42.0.251225)"),
     Option("lldb.path", "path", "the lldb program on this machine"),
     Option("lldb.server", "path", "the lldb-server file that is pushed to the phone"),
 )  # fmt: skip
@@ -115,11 +122,20 @@ class BuildConfig:
     type: str
     jobs: int | None
     api_level: int
+    toolchain: str = "auto"
 
 
 @dataclass(frozen=True)
 class NdkConfig:
     path: Path | None
+    version: str | None = None
+    mirror: str | None = None
+
+
+@dataclass(frozen=True)
+class QnnConfig:
+    path: Path | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +165,7 @@ class Config:
     apps: Mapping[str, AppConfig]
     values: Mapping[str, Any]
     origins: Mapping[str, str]
+    qnn: QnnConfig = field(default_factory=QnnConfig)
 
 
 def find_project_file(start: Path) -> Path | None:
@@ -226,6 +243,8 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
             bucket = (profiles if section == "profiles" else apps).setdefault(name, {})
             if leaf:
                 bucket[leaf] = value
+    ndk_path, ndk_version = _path_or_version("ndk", values, origins)
+    qnn_path, qnn_version = _path_or_version("qnn", values, origins)
     return Config(
         root=root,
         project_file=project_file,
@@ -233,14 +252,33 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         source=source if source.is_absolute() else root / source,
         device=DeviceConfig(values["device.dir"], values.get("device.serial")),
         adb=AdbConfig(values.get("adb.server"), values.get("adb.path")),
-        build=BuildConfig(values["build.type"], values.get("build.jobs"), values["build.api_level"]),
-        ndk=NdkConfig(values.get("ndk.path")),
+        build=BuildConfig(
+            values["build.type"],
+            values.get("build.jobs"),
+            values["build.api_level"],
+            values["build.toolchain"],
+        ),
+        ndk=NdkConfig(ndk_path, ndk_version, values.get("ndk.mirror")),
         lldb=LldbConfig(values.get("lldb.path"), values.get("lldb.server")),
         profiles=profiles,
         apps={name: AppConfig(name=name, **entry) for name, entry in apps.items()},
         values=values,
         origins=origins,
+        qnn=QnnConfig(qnn_path, qnn_version),
     )
+
+
+def _path_or_version(
+    section: str, values: Mapping[str, Any], origins: Mapping[str, str]
+) -> tuple[Path | None, str | None]:
+    """An SDK's path and version. The later layer's word stands alone: a flag `--ndk r29` is not
+    held against the path in a file, and a project's version not against the user's path."""
+    path, version = f"{section}.path", f"{section}.version"
+    if values.get(path) and values.get(version):
+        ranks = [_LAYERS.index(origins[key].partition(" ")[0]) for key in (path, version)]
+        if ranks[0] != ranks[1]:
+            return (values[path], None) if ranks[0] > ranks[1] else (None, values[version])
+    return values.get(path), values.get(version)
 
 
 def _read_file(file: Path) -> dict[str, tuple[Any, int]]:

@@ -49,7 +49,12 @@ def plan_for(
         )
     chosen = get_profile(profiles_for(config), profile)
     toolchain = resolve_toolchain(
-        chosen, device=device, ndk_path=config.ndk.path, api_level=config.build.api_level
+        chosen,
+        device=device,
+        ndk_path=config.ndk.path,
+        ndk_version=config.ndk.version,
+        always_ndk=config.build.toolchain == "ndk",
+        api_level=config.build.api_level,
     )
     configured = config.origins.get("build.type", "built-in") != "built-in"
     build_type = config.build.type if configured or chosen.type is None else chosen.type

@@ -123,6 +123,8 @@ def resolve_toolchain(
     *,
     device: DeviceFacts | None = None,
     ndk_path: Path | None = None,
+    ndk_version: str | None = None,
+    always_ndk: bool = False,
     api_level: int = DEFAULT_API_LEVEL,
     environ: Mapping[str, str] | None = None,
 ) -> Toolchain:
@@ -131,6 +133,8 @@ def resolve_toolchain(
     Args:
         device: the phone, or None when there is none: arm64-v8a then.
         ndk_path: the NDK that the user configured.
+        ndk_version: the NDK release that the user configured.
+        always_ndk: virtual phones get the NDK's programs too (an NDK that compiles for glibc).
         api_level: lowest Android API level to run on; a phone below it lowers it.
 
     Raises:
@@ -138,14 +142,14 @@ def resolve_toolchain(
     """
     if profile.target == "host":
         return host_toolchain(environ)
-    if device is not None and device.libc == "glibc":
+    if device is not None and device.libc == "glibc" and not always_ndk:
         if device.abi != host_abi():
             raise ToolMissing(
                 f"the virtual phone is {device.abi}, but this machine compiles for {host_abi()}",
                 hints=["devkit sim start   (a virtual phone of this machine's architecture)"],
             )
         return host_toolchain(environ, tag=f"{device.abi}-sim")
-    ndk = ndk_room.find_ndk(ndk_path, environ)
+    ndk = ndk_room.find_ndk(ndk_path, environ, version=ndk_version)
     ndk_room.warn_about_conflicts(ndk)
     if device is None:
         return ndk_toolchain(ndk, DEFAULT_ABI, api_level)

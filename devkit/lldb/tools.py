@@ -44,7 +44,7 @@ def find_tools(config: Config, device: Device) -> LldbTools:
                               hints=["devkit config show --origin"])  # fmt: skip
     if lldb is not None and server is not None:
         return LldbTools(lldb, server, "configured")
-    if device.libc == "glibc":
+    if device.libc == "glibc" and config.build.toolchain != "ndk":
         found = next(_native_pairs(), None)
         if found is None:
             raise ToolMissing(
@@ -53,9 +53,9 @@ def find_tools(config: Config, device: Device) -> LldbTools:
                 hints=[_SIM_HINT, "or: sudo apt install lldb"],
             )
     else:
-        from devkit.ndk import find_ndk
+        from devkit.ndk import ndk_for
 
-        ndk = find_ndk(config.ndk.path)
+        ndk = ndk_for(config)
         script = ndk.find_tool("lldb.sh") or ndk.tool("lldb")
         found = LldbTools(script, ndk.lldb_server(device.abi), f"NDK {ndk.revision}")
     return LldbTools(lldb or found.lldb, server or found.server, found.origin)

@@ -1,16 +1,16 @@
-"""SDKs on this machine: the Android NDK."""
+"""SDKs on this machine: the Android NDK and Qualcomm's QNN SDK, found, installed and described."""
 
 from __future__ import annotations
 
-from devkit.ndk.locate import (
+from devkit.ndk.layout import (
     VARIABLES,
     Candidate,
     Ndk,
     choose_host_tag,
-    find_ndk,
+    missing_parts,
     read_revision,
-    warn_about_conflicts,
 )
+from devkit.ndk.locate import find_ndk, known_ndks, ndk_for, store_dir, warn_about_conflicts
 
 __all__ = [
     "VARIABLES",
@@ -18,6 +18,10 @@ __all__ = [
     "Ndk",
     "choose_host_tag",
     "find_ndk",
+    "known_ndks",
+    "missing_parts",
+    "ndk_for",
     "read_revision",
+    "store_dir",
     "warn_about_conflicts",
 ]

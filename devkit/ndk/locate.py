@@ -1,204 +1,61 @@
-"""Find the Android NDK on this machine, and files inside it.
-
-Paths inside an NDK move between releases (clang's folder, the host tag): they are looked up by
-listing folders, never computed.
-"""
+"""Find the Android NDK to use, and all the others on this machine, in one documented order."""
 
 from __future__ import annotations
 
 import os
-import platform
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from devkit import output
+from devkit import output, paths
 from devkit.errors import ToolMissing
+from devkit.ndk.layout import (
+    INSTALL_HINT,
+    VARIABLES,
+    Candidate,
+    Ndk,
+    missing_parts,
+    numbers,
+    quoted,
+    read_revision,
+)
+from devkit.ndk.releases import revision_matches
 
-# In the order in which they are believed; MNN's own scripts read the first.
-VARIABLES = ("ANDROID_NDK", "ANDROID_NDK_ROOT", "ANDROID_NDK_HOME")
+if TYPE_CHECKING:
+    from devkit.config import Config
+
 DEFAULT_FOLDER = "android_ndk"  # below the home folder
-INSTALL_HINT = "set ANDROID_NDK to an NDK's folder, or ndk.path in devkit.yaml"
-
-_ARCHITECTURES = {
-    "arm64-v8a": "aarch64",
-    "armeabi-v7a": "arm",
-    "x86": "i386",
-    "x86_64": "x86_64",
-    "riscv64": "riscv64",
-}
-_TRIPLES = {
-    "arm64-v8a": "aarch64-linux-android",
-    "armeabi-v7a": "arm-linux-androideabi",
-    "x86": "i686-linux-android",
-    "x86_64": "x86_64-linux-android",
-    "riscv64": "riscv64-linux-android",
-}
+STORE_FOLDER = "ndk"  # below paths.data_dir()
+SDK_VARIABLES = ("ANDROID_HOME", "ANDROID_SDK_ROOT")
+# Where Android Studio puts the SDK when nobody says otherwise.
+_SDK_DEFAULTS = {"darwin": "Library/Android/sdk", "win32": "AppData/Local/Android/Sdk"}
+_SUGGEST_DEPTH = 2
+_SUGGEST_PARENTS = 6  # from toolchains/llvm/prebuilt/linux-x86_64/bin up to the root
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An NDK that something names: a flag, a variable or the default folder."""
-
-    origin: str
-    path: Path
-    revision: str
-
-    def __str__(self) -> str:
-        return f"{self.origin} ({self.revision})"
+def store_dir() -> Path:
+    """Where devkit installs NDKs."""
+    return paths.data_dir() / STORE_FOLDER
 
 
-@dataclass(frozen=True)
-class Ndk:
-    """An Android NDK.
+def ndk_for(config: Config, environ: Mapping[str, str] | None = None) -> Ndk:
+    """The NDK of a configuration; `find_ndk` with its `ndk.path` and `ndk.version`.
 
-    `origin` says what named it; `others` are the NDKs that the remaining variables name.
+    Raises:
+        ToolMissing: as `find_ndk`.
     """
-
-    path: Path
-    revision: str
-    origin: str
-    others: tuple[Candidate, ...] = ()
-    system: str = field(default_factory=platform.system, compare=False)
-    machine: str = field(default_factory=platform.machine, compare=False)
-
-    @property
-    def conflicts(self) -> tuple[str, ...]:
-        """Variables that name another NDK than this one, grouped by real path, with revisions."""
-        groups: dict[str, list[Candidate]] = {}
-        for other in self.others:
-            real = os.path.realpath(other.path)
-            if real != os.path.realpath(self.path):
-                groups.setdefault(real, []).append(other)
-        return tuple(
-            " / ".join(c.origin for c in group) + f" ({group[0].revision})" for group in groups.values()
-        )
-
-    @property
-    def agreeing(self) -> tuple[str, ...]:
-        """What names this NDK: its origin, and variables whose real path is the same."""
-        same = [o.origin for o in self.others if os.path.realpath(o.path) == os.path.realpath(self.path)]
-        return (self.origin, *same)
-
-    @property
-    def major(self) -> int:
-        """27 for revision 27.1.12297006; 0 when the revision cannot be read."""
-        found = re.match(r"\d+", self.revision)
-        return int(found.group()) if found else 0
-
-    @property
-    def release(self) -> str:
-        """The name people use: 27.1.… is r27b, 29.0.… is r29."""
-        found = re.match(r"(\d+)\.(\d+)", self.revision)
-        if not found:
-            return self.revision
-        minor = int(found.group(2))
-        return f"r{found.group(1)}" + (chr(ord("a") + minor) if minor else "")
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables for children: all three agree, so that no script picks another NDK."""
-        return dict.fromkeys(VARIABLES, str(self.path))
-
-    @property
-    def host_tag(self) -> str:
-        """The folder name of this machine's tools, for example linux-x86_64.
-
-        Raises:
-            ToolMissing: the NDK has no tools for this machine.
-        """
-        prebuilt = self.path / "toolchains" / "llvm" / "prebuilt"
-        found = sorted(p.name for p in prebuilt.iterdir() if p.is_dir()) if prebuilt.is_dir() else []
-        return choose_host_tag(found, self.system, self.machine, where=prebuilt)
-
-    @property
-    def prebuilt(self) -> Path:
-        """The folder with `bin/`, `lib/` and `sysroot/`.
-
-        Raises:
-            ToolMissing: as `host_tag`.
-        """
-        return self.path / "toolchains" / "llvm" / "prebuilt" / self.host_tag
-
-    @property
-    def toolchain_file(self) -> Path:
-        """CMake's toolchain file.
-
-        Raises:
-            ToolMissing: the folder is no complete NDK.
-        """
-        file = self.path / "build" / "cmake" / "android.toolchain.cmake"
-        if not file.is_file():
-            raise self._missing("build/cmake/android.toolchain.cmake")
-        return file
-
-    def find_tool(self, name: str) -> Path | None:
-        """A host program of the NDK by its file name, or None."""
-        try:
-            file = self.prebuilt / "bin" / name
-        except ToolMissing:
-            return None
-        return file if file.is_file() else None
-
-    def tool(self, name: str) -> Path:
-        """A host program of the NDK: clang, lldb.sh, llvm-strip, llvm-symbolizer, …
-
-        Raises:
-            ToolMissing: this NDK does not have it.
-        """
-        file = self.prebuilt / "bin" / name
-        if not file.is_file():
-            raise self._missing(name, evidence=f"{file} does not exist")
-        return file
-
-    def lldb_server(self, abi: str) -> Path:
-        """The lldb-server that runs on phones of this ABI.
-
-        Raises:
-            ToolMissing: unknown ABI, or the NDK has none for it.
-        """
-        pattern = f"lib*/clang/*/lib/linux/{_by_abi(_ARCHITECTURES, abi)}/lldb-server"
-        base = self.path / "toolchains" / "llvm" / "prebuilt"
-        # Phone files are the same in every host's folder: any host tag will do.
-        found = sorted(base.glob("*/" + pattern), key=_clang_version)
-        if not found:
-            raise self._missing("lldb-server", evidence=f"nothing matches {base}/*/{pattern}")
-        return found[-1]
-
-    def runtime_dir(self, abi: str) -> Path:
-        """The folder that holds libc++_shared.so for this ABI.
-
-        Raises:
-            ToolMissing: unknown ABI, or the NDK has none for it.
-        """
-        return self.stl(abi).parent
-
-    def stl(self, abi: str) -> Path:
-        """libc++_shared.so for this ABI.
-
-        Raises:
-            ToolMissing: unknown ABI, or the NDK has none for it.
-        """
-        base = self.path / "toolchains" / "llvm" / "prebuilt"
-        pattern = f"*/sysroot/usr/lib/{_by_abi(_TRIPLES, abi)}/libc++_shared.so"
-        # Up to r22 the STLs were folders of their own.
-        old = self.path / "sources" / "cxx-stl" / "llvm-libc++" / "libs" / abi / "libc++_shared.so"
-        found = [*sorted(base.glob(pattern)), *([old] if old.is_file() else [])]
-        if not found:
-            raise self._missing("libc++_shared.so", evidence=f"nothing matches {base}/{pattern}")
-        return found[0]
-
-    def _missing(self, what: str, *, evidence: str | None = None) -> ToolMissing:
-        return ToolMissing(
-            f"no {what} in this NDK",
-            evidence=f"NDK {self.revision} at {_quoted(self.path)}" + (f"\n{evidence}" if evidence else ""),
-            hints=["install a complete NDK, r25 or later", INSTALL_HINT],
-        )
+    return find_ndk(config.ndk.path, environ, version=config.ndk.version)
 
 
-def find_ndk(explicit: Path | None = None, environ: Mapping[str, str] | None = None) -> Ndk:
-    """The NDK to use: `explicit`, then the first of VARIABLES that is set, then ~/android_ndk.
+def find_ndk(
+    explicit: Path | None = None, environ: Mapping[str, str] | None = None, *, version: str | None = None
+) -> Ndk:
+    """The NDK to use.
+
+    The order: `explicit` (flag or devkit.yaml), the first of VARIABLES that is set, side-by-side
+    NDKs of Android's SDK manager, NDKs that devkit installed, ~/android_ndk. In the last three,
+    which nobody has named, the newest complete NDK is taken.
 
     A variable that names no NDK is an error when it would be chosen, as is a wrong `explicit`:
     taking another NDK silently is what mixes toolchains. Disagreeing variables are not an error;
@@ -206,34 +63,40 @@ def find_ndk(explicit: Path | None = None, environ: Mapping[str, str] | None = N
 
     Args:
         environ: variables (default: the process's).
+        version: a release or revision (r27d, 27.3, 27): the first NDK in the order that is it.
 
     Raises:
         ToolMissing: there is none, or the one named is no NDK.
     """
     environ = os.environ if environ is None else environ
-    named: list[tuple[str, Path]] = []
-    if explicit is not None:
-        named.append((f"ndk.path {_quoted(explicit)}", explicit.expanduser()))
-    named += [(name, Path(environ[name]).expanduser()) for name in VARIABLES if environ.get(name)]
-    if not named:
-        named = [(f"~/{DEFAULT_FOLDER}", folder) for folder in _default_folders(environ)]
-    if not named:
-        raise ToolMissing(
-            "no Android NDK was found",
-            evidence="not set: " + ", ".join(VARIABLES) + f"; ~/{DEFAULT_FOLDER} does not exist",
-            hints=[INSTALL_HINT],
-        )
-    origin, path = named[0]
-    others = [Candidate(name, folder, read_revision(folder) or "no NDK") for name, folder in named[1:]]
-    revision = read_revision(path)
-    if revision is None:
-        raise ToolMissing(
-            f"{origin} names no Android NDK",
-            evidence=f"{_quoted(path)} has no source.properties with Pkg.Revision"
-            + "".join(f"\n{other.origin} names {_quoted(other.path)} ({other.revision})" for other in others),
-            hints=[INSTALL_HINT],
-        )
-    return Ndk(path.absolute(), revision, origin, tuple(others))
+    named = _named(explicit, environ)
+    if version is not None:
+        return _of_version(version, named, environ)
+    if named:
+        return _first_named(named)
+    found = list(_discovered(environ))
+    complete = [c for c in found if not missing_parts(c.path)]
+    for chosen in (*complete, *found):
+        for broken in found[: found.index(chosen)]:
+            output.current().detail(f"passed over: {broken.path} lacks {missing_parts(broken.path)[0]}")
+        return Ndk(chosen.path, chosen.revision, chosen.origin)
+    raise ToolMissing(
+        "no Android NDK was found",
+        evidence="not set: " + ", ".join(VARIABLES) + "\nno NDK in: " + _places(environ),
+        hints=["devkit ndk install r27d", INSTALL_HINT],
+    )
+
+
+def known_ndks(explicit: Path | None = None, environ: Mapping[str, str] | None = None) -> list[Candidate]:
+    """Every NDK that something names or that lies in a known place, in the order of `find_ndk`.
+
+    A named folder that is no NDK is among them, with the revision "no NDK".
+    """
+    environ = os.environ if environ is None else environ
+    named = [
+        Candidate(origin, path, read_revision(path) or "no NDK") for origin, path in _named(explicit, environ)
+    ]
+    return [*named, *_discovered(environ)]
 
 
 def warn_about_conflicts(ndk: Ndk) -> None:
@@ -245,63 +108,114 @@ def warn_about_conflicts(ndk: Ndk) -> None:
         )
 
 
-def read_revision(folder: Path) -> str | None:
-    """`Pkg.Revision` of a folder's source.properties, or None when it is no NDK."""
-    try:
-        text = (folder / "source.properties").read_text("utf-8", "replace")
-    except OSError:
-        return None
-    found = re.search(r"^\s*Pkg\.Revision\s*=\s*(\S+)", text, re.MULTILINE)
-    return found.group(1) if found else None
+def _named(explicit: Path | None, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
+    named: list[tuple[str, Path]] = []
+    if explicit is not None:
+        named.append((f"ndk.path {quoted(explicit)}", explicit.expanduser()))
+    named += [(name, Path(environ[name]).expanduser()) for name in VARIABLES if environ.get(name)]
+    return named
 
 
-def choose_host_tag(prebuilt: list[str], system: str, machine: str, *, where: Path) -> str:
-    """Which of the folders in `prebuilt/` runs on this machine.
+def _first_named(named: Sequence[tuple[str, Path]]) -> Ndk:
+    origin, path = named[0]
+    others = tuple(Candidate(name, folder, read_revision(folder) or "no NDK") for name, folder in named[1:])
+    revision = read_revision(path)
+    if revision is None:
+        raise _no_ndk(origin, path, others)
+    return Ndk(path.absolute(), revision, origin, others)
 
-    Apple silicon runs darwin-x86_64 through Rosetta; newer NDKs may bring darwin-arm64.
 
-    Raises:
-        ToolMissing: none does.
-    """
-    name = {"Darwin": "darwin", "Windows": "windows"}.get(system, "linux")
-    wanted = [f"{name}-{'x86_64' if machine.lower() == 'amd64' else machine}"]
-    if name != "linux":
-        wanted.append(f"{name}-x86_64")
-    for tag in wanted:
-        if tag in prebuilt:
-            return tag
-    raise ToolMissing(
-        f"this NDK has no tools for {system} {machine} (found {', '.join(prebuilt) or 'none'})",
-        evidence=f"looked in {_quoted(where)}",
-        hints=["Google publishes NDKs for Linux x86_64, macOS and Windows", INSTALL_HINT],
+def _no_ndk(origin: str, path: Path, others: Sequence[Candidate]) -> ToolMissing:
+    if not path.is_dir():
+        seen = f"{quoted(path)} does not exist"
+    elif (path / "source.properties").is_file():
+        seen = f"{quoted(path / 'source.properties')} has no Pkg.Revision: the NDK is damaged"
+    else:
+        seen = f"{quoted(path)} has no source.properties with Pkg.Revision"
+    hints = [f"an NDK is at {quoted(root)}: name that folder" for root in _suggestions(path)]
+    return ToolMissing(
+        f"{origin} names no Android NDK",
+        evidence=seen
+        + "".join(f"\n{other.origin} names {quoted(other.path)} ({other.revision})" for other in others),
+        hints=[*hints, INSTALL_HINT],
     )
 
 
-def _default_folders(environ: Mapping[str, str]) -> list[Path]:
-    home = environ.get("HOME")
-    base = (Path(home) if home else Path.home()) / DEFAULT_FOLDER
-    if not base.is_dir() or read_revision(base) is not None:
-        return [base] if base.is_dir() else []
-    inside = [child for child in base.iterdir() if child.is_dir() and read_revision(child) is not None]
-    newest = sorted(inside, key=lambda child: _numbers(read_revision(child) or ""))
-    return newest[-1:] or [base]
+def _suggestions(path: Path) -> list[Path]:
+    """NDK roots a few levels above or below a folder: what the user most likely meant."""
+    above = [parent for parent in list(path.parents)[:_SUGGEST_PARENTS] if read_revision(parent)]
+    level = [path]
+    for _ in range(_SUGGEST_DEPTH):
+        level = [child for folder in level for child in _subfolders(folder)]
+        below = [child for child in level if read_revision(child)]
+        if below:
+            return [*above, *_newest_first(below)]
+    return above
 
 
-def _by_abi(table: Mapping[str, str], abi: str) -> str:
+def _of_version(version: str, named: Sequence[tuple[str, Path]], environ: Mapping[str, str]) -> Ndk:
+    pointed = [Candidate(origin, path, read_revision(path) or "no NDK") for origin, path in named]
+    everything = [*pointed, *_discovered(environ)]
+    matching = [c for c in everything if revision_matches(c.revision, version)]
+    whole = [c for c in matching if not missing_parts(c.path)]
+    for chosen in (*whole, *matching):
+        others = tuple(c for c in pointed if c is not chosen)
+        return Ndk(chosen.path.absolute(), chosen.revision, chosen.origin, others)
+    there = "\n".join(f"{c.revision}  {quoted(c.path)}  ({c.origin})" for c in everything)
+    raise ToolMissing(
+        f"NDK {version} is not installed",
+        evidence=there or "no NDK was found at all",
+        hints=[f"devkit ndk install {version}", "devkit config show --origin   says who asks for it"],
+    )
+
+
+def _discovered(environ: Mapping[str, str]) -> Iterator[Candidate]:
+    """NDKs that nobody has named, place after place, newest first in each."""
+    seen: set[str] = set()
+    for origin, folders in _known_places(environ):
+        for folder in _newest_first(folders):
+            real = os.path.realpath(folder)
+            if real not in seen:
+                seen.add(real)
+                yield Candidate(origin, folder, read_revision(folder) or "")
+
+
+def _known_places(environ: Mapping[str, str]) -> Iterator[tuple[str, list[Path]]]:
+    home = Path(environ.get("HOME") or Path.home())
+    for origin, sdk in _sdk_folders(environ, home):
+        yield f"{origin}/ndk", _ndks_in(sdk / "ndk")
+        # The SDK manager's only NDK before there were several.
+        yield f"{origin}/ndk-bundle", [sdk / "ndk-bundle"] if read_revision(sdk / "ndk-bundle") else []
+    yield "installed by devkit", _ndks_in(store_dir())
+    base = home / DEFAULT_FOLDER
+    yield f"~/{DEFAULT_FOLDER}", [base] if read_revision(base) is not None else _ndks_in(base)
+
+
+def _sdk_folders(environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, Path]]:
+    for name in SDK_VARIABLES:
+        if environ.get(name):
+            yield f"${name}", Path(environ[name]).expanduser()
+    default = _SDK_DEFAULTS.get(sys.platform, "Android/Sdk")
+    yield f"~/{default}", home / default
+
+
+def _places(environ: Mapping[str, str]) -> str:
+    home = Path(environ.get("HOME") or Path.home())
+    sdks = [f"{origin}/ndk" for origin, _ in _sdk_folders(environ, home)]
+    return ", ".join([*sdks, str(store_dir()), f"~/{DEFAULT_FOLDER}"])
+
+
+def _ndks_in(folder: Path) -> list[Path]:
+    return [child for child in _subfolders(folder) if read_revision(child) is not None]
+
+
+def _subfolders(folder: Path) -> list[Path]:
     try:
-        return table[abi]
-    except KeyError:
-        raise ToolMissing(f"the NDK knows no ABI {abi!r}", hints=["ABIs: " + ", ".join(table)]) from None
+        # Names with a dot are unfinished installations.
+        return sorted(c for c in folder.iterdir() if c.is_dir() and not c.name.startswith("."))
+    except OSError:
+        return []
 
 
-def _clang_version(path: Path) -> tuple[int, ...]:
-    """The version folder between `clang/` and `lib/`: 12.0.8, 18."""
-    return _numbers(path.parts[-5])
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", text))
-
-
-def _quoted(path: Path) -> str:
-    return f"'{path}'"
+def _newest_first(folders: Sequence[Path]) -> list[Path]:
+    return sorted(folders, key=lambda folder: numbers(read_revision(folder) or ""), reverse=True)
