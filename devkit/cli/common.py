@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device import Device
 
+App = Annotated[
+    str, typer.Argument(metavar="APP", help="App of devkit.yaml, CMake target, or an executable's path.")
+]
+Args = Annotated[
+    list[str] | None, typer.Argument(metavar="[-- ARGS]", help="Arguments instead of the app's own.")
+]
 Serial = Annotated[
     str | None, typer.Option("-s", "--serial", metavar="SERIAL", help="Which phone (or sim:NAME).")
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from devkit import output
@@ -14,7 +12,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(epilog="Example: devkit deploy llm_demo --dry-run")
 def deploy(
-    name: Annotated[str, typer.Argument(metavar="APP", help="App of devkit.yaml, target, or a path.")],
+    name: common.App,
     serial: common.Serial = None,
     profile: common.Profile = None,
     device_dir: common.DeviceDir = None,

@@ -14,10 +14,8 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(epilog="Example: devkit run llm_demo -- model/config.json prompt.txt 32")
 def run(
-    name: Annotated[str, typer.Argument(metavar="APP", help="App of devkit.yaml, target, or a path.")],
-    args: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGS]", help="Arguments instead of the app's own.")
-    ] = None,
+    name: common.App,
+    args: common.Args = None,
     serial: common.Serial = None,
     profile: common.Profile = None,
     device_dir: common.DeviceDir = None,
