@@ -1,0 +1,38 @@
+"""What a Windows or macOS laptop needs imports without modules that only POSIX or Linux has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+POSIX_ONLY = ("fcntl", "termios", "pwd", "grp", "pty", "tty", "resource", "syslog")
+LAPTOP = (
+    "devkit.__main__",
+    "devkit.cli.main",
+    "devkit.cli.config",
+    "devkit.cli.device",
+    "devkit.cli.doctor",
+    "devkit.cli.env",
+    "devkit.cli.init",
+    "devkit.device.phone",
+    "devkit.device.select",
+    "devkit.device.terminal",
+    "devkit.doctor",
+    "devkit.lldb",
+    "devkit.ndk",
+    "devkit.ndk.environment",
+    "devkit.runtime",
+    "devkit.tunnels",
+)
+
+
+@pytest.mark.parametrize("module", LAPTOP)
+def test_it_imports_without_posix(module: str) -> None:
+    code = (
+        f"import sys, importlib\nfor name in {POSIX_ONLY}: sys.modules[name] = None\n"
+        f"importlib.import_module({module!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-800:]
