@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of /system/bin whose work is done by a service of the phone (logcat, su, ...): hands over its
+// standard files and working directory, waits, and ends as the service says. `log` needs no service.
+#include "raw.h"
+
+enum {
+    F_GETFD = 1,
+    O_RDWR = 2,
+    O_PATH = 010000000,
+    FD_COUNT = 4,
+    LOG_MAIN = 0,
+    LOG_MAX_PAYLOAD = 4068,
+    LOG_HEADER_BYTES = 11,
+    CLOCK_REALTIME = 0,
+};
+
+static void say(const char *text) { CALL(SYS_write, 2, text, length(text), 0, 0, 0); }
+
+static const char *base_name(const char *path) {
+    const char *name = path;
+    for (; *path; path++)
+        if (*path == '/') name = path + 1;
+    return name;
+}
+
+// ---- log [-p PRIORITY] [-t TAG] MESSAGE...
+
+static int priority_of(const char *text) {
+    static const char letters[] = "vdiwefs";
+    for (int i = 0; letters[i]; i++)
+        if ((text[0] | 0x20) == letters[i] && !text[1]) return i + 2;
+    return -1;
+}
+
+static int write_log(int count, char **arguments) {
+    const char *tag = "log";
+    int priority = 4, at = 1;
+    for (; at < count && arguments[at][0] == '-' && arguments[at][1]; at++) {
+        char option = arguments[at][1];
+        if (option == '-' && !arguments[at][2]) {
+            at++;
+            break;
+        }
+        const char *value = arguments[at] + 2;
+        if (!*value) value = ++at < count ? arguments[at] : 0;
+        if ((option != 'p' && option != 't') || !value) {
+            say("usage: log [-p PRI] [-t TAG] MESSAGE...\n");
+            return 1;
+        }
+        if (option == 't') {
+            tag = value;
+        } else if ((priority = priority_of(value)) < 0) {
+            say("log: bad -p '");
+            say(value);
+            say("'\n");
+            return 1;
+        }
+    }
+    u8 packet[LOG_HEADER_BYTES + LOG_MAX_PAYLOAD];
+    u64 now[2];
+    CALL(SYS_clock_gettime, CLOCK_REALTIME, now, 0, 0, 0, 0);
+    u16 tid = (u16)CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    u32 seconds = (u32)now[0], nanoseconds = (u32)now[1];
+    packet[0] = LOG_MAIN;
+    copy(packet + 1, &tid, 2);
+    copy(packet + 3, &seconds, 4);
+    copy(packet + 7, &nanoseconds, 4);
+    u64 size = LOG_HEADER_BYTES;
+    packet[size++] = (u8)priority;
+    u64 limit = sizeof packet - 1;
+    for (; *tag && size < limit - 1; tag++) packet[size++] = (u8)*tag;
+    packet[size++] = 0;
+    for (int first = at; at < count; at++) {
+        if (at > first && size < limit) packet[size++] = ' ';
+        for (const char *text = arguments[at]; *text && size < limit; text++) packet[size++] = (u8)*text;
+    }
+    packet[size++] = 0;
+    int fd = connect_to("/dev/socket/logdw", SOCK_DGRAM);
+    return fd < 0 || send_all(fd, packet, size) < 0;
+}
+
+// ---- everything else
+
+static int run_by_service(const char *name) {
+    int fd = connect_to(equal(name, "su") ? "/dev/socket/su" : "/dev/socket/applets", SOCK_STREAM);
+    if (fd < 0) {
+        say(name);
+        say(": its service does not answer\n");
+        return 1;
+    }
+    int fds[FD_COUNT];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = i;
+        if (CALL(SYS_fcntl, i, F_GETFD, 0, 0, 0, 0) < 0)
+            fds[i] = (int)CALL(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0, 0, 0);
+    }
+    fds[3] = (int)CALL(SYS_openat, AT_FDCWD, ".", O_PATH, 0, 0, 0);
+    if (fds[3] < 0) fds[3] = (int)CALL(SYS_openat, AT_FDCWD, "/", O_PATH, 0, 0, 0);
+    struct {
+        u64 size;
+        int level, type;
+        int fds[FD_COUNT];
+    } control = {16 + sizeof fds, SOL_SOCKET, SCM_RIGHTS, {fds[0], fds[1], fds[2], fds[3]}};
+    struct iovec part = {"A", 1};
+    struct msghdr message;
+    clear(&message, sizeof message);
+    message.parts = &part;
+    message.part_count = 1;
+    message.control = &control;
+    message.control_length = sizeof control;
+    // Arguments and environment are read out of /proc by the service.
+    if (CALL(SYS_sendmsg, fd, &message, MSG_NOSIGNAL, 0, 0, 0) != 1) return 1;
+    u8 answer[2];
+    for (u64 got = 0; got < sizeof answer;) {
+        i64 piece = read_some(fd, answer + got, sizeof answer - got);
+        if (piece <= 0) return 1;
+        got += (u64)piece;
+    }
+    if (answer[1]) {
+        i64 self = CALL(SYS_getpid, 0, 0, 0, 0, 0, 0);
+        CALL(SYS_tgkill, self, self, answer[1], 0, 0, 0);
+    }
+    return answer[0];
+}
+
+__attribute__((used)) static void run(u64 *stack) {
+    int count = (int)stack[0];
+    char **arguments = (char **)(stack + 1);
+    const char *name = count > 0 ? base_name(arguments[0]) : "";
+    leave(equal(name, "log") ? write_log(count, arguments) : run_by_service(name));
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n.globl _start\n_start:\n  movq %rsp, %rdi\n  andq $-16, %rsp\n  call run\n");
+#else
+__asm__(".text\n.globl _start\n_start:\n  mov x0, sp\n  bl run\n");
+#endif
