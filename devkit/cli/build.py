@@ -22,6 +22,7 @@ def build(
     profile: Annotated[str, typer.Argument(metavar="[PROFILE]", help="What to build.")] = "cpu",
     serial: common.Serial = None,
     build_type: common.BuildType = None,
+    ndk: common.NdkChoice = None,
     define: Annotated[
         list[str] | None, typer.Option("-D", metavar="NAME=VALUE", help="A CMake option; repeatable.")
     ] = None,
@@ -37,7 +38,7 @@ def build(
     """Configure and build the engine for the phone (or for this machine: profile host)."""
     from devkit import engine
 
-    config = common.load_config(serial=serial, build_type=build_type)
+    config = common.load_config(serial=serial, build_type=build_type, ndk=ndk)
     if list_profiles:
         found = engine.profiles_for(config)
         rows: list[tuple[str, ...]] = [(p.name, p.target, p.about) for p in found.values()]

@@ -24,5 +24,6 @@ COMMANDS: dict[str, Entry] = {
     "env": Entry("env", "Print or install the toolchains' variables for your shell."),
     "device": Entry("device", "List, choose and look at phones; a shell on one."),
     "sim": Entry("sim", "Start and stop virtual phones."),
+    "ndk": Entry("ndk", "Find, install, choose and remove Android NDKs."),
     "config": Entry("config", "Show the settings in force and where each came from."),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,13 +37,25 @@ BuildType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Build type: debug or release.")
 ]
 
+NdkChoice = Annotated[
+    str | None,
+    typer.Option("--ndk", metavar="RELEASE|PATH", help="NDK to use instead of the configured one."),
+]
+
 
 def load_config(
-    *, serial: str | None = None, device_dir: str | None = None, build_type: str | None = None
+    *,
+    serial: str | None = None,
+    device_dir: str | None = None,
+    build_type: str | None = None,
+    ndk: str | None = None,
 ) -> Config:
     """The configuration with a command's flags on top."""
+    # A release has neither a slash nor a leading ~ or dot.
+    is_release = ndk is not None and re.fullmatch(r"r?\d[\w.-]*", ndk) is not None
     return configuration.load(
         flags={
+            "ndk.version" if is_release else "ndk.path": ("--ndk", ndk),
             "device.serial": ("--serial", serial),
             "device.dir": ("--device-dir", device_dir),
             "build.type": ("--type", build_type),

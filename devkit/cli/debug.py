@@ -29,6 +29,7 @@ def debug(
     serial: common.Serial = None,
     profile: common.Profile = None,
     device_dir: common.DeviceDir = None,
+    ndk: common.NdkChoice = None,
     breakpoints: Annotated[
         list[str] | None,
         typer.Option("-b", "--break", metavar="FILE:LINE|FUNC", help="Stop there; repeatable."),
@@ -50,7 +51,7 @@ def debug(
         parse_breakpoint(text)
     if batch is not None and not batch.is_file():
         raise UsageError(f"--batch {batch}: there is no such file")
-    config = common.load_config(serial=serial, device_dir=device_dir)
+    config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = common.pick_device(config, serial)
     local = runtime.build_app(config, device, name, profile=profile, build=not no_build and attach is None)
     prepared = runtime.prepare_app(config, device, local, device_dir=device_dir)

@@ -16,13 +16,14 @@ def deploy(
     serial: common.Serial = None,
     profile: common.Profile = None,
     device_dir: common.DeviceDir = None,
+    ndk: common.NdkChoice = None,
     no_build: common.NoBuild = False,
     dry_run: common.DryRun = False,
 ) -> None:
     """Build APP and push what changed: the program, its libraries, its files."""
     from devkit import runtime
 
-    config = common.load_config(serial=serial, device_dir=device_dir)
+    config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = common.pick_device(config, serial)
     local = runtime.build_app(config, device, name, profile=profile, build=not no_build)
     prepared = runtime.prepare_app(config, device, local)

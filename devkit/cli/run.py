@@ -19,6 +19,7 @@ def run(
     serial: common.Serial = None,
     profile: common.Profile = None,
     device_dir: common.DeviceDir = None,
+    ndk: common.NdkChoice = None,
     no_build: common.NoBuild = False,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0.1, help="End it after this long (exit code 124).")
@@ -28,7 +29,7 @@ def run(
     """Build, deploy and run APP; its output is shown live and its exit code is devkit's own."""
     from devkit import runtime
 
-    config = common.load_config(serial=serial, device_dir=device_dir)
+    config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = common.pick_device(config, serial)
     local = runtime.build_app(config, device, name, profile=profile, build=not no_build)
     prepared = runtime.prepare_app(config, device, local)

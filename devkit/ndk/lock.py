@@ -1,0 +1,75 @@
+"""A lock between processes that ends with its holder, however that ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from devkit import output
+
+_POLL_S = 0.2
+
+
+@contextlib.contextmanager
+def exclusive(file: Path, doing: str) -> Iterator[bool]:
+    """Hold the lock `file`; wait for another process that has it, and say so.
+
+    The file stays: removing it would let two processes lock two files of one name.
+
+    Args:
+        doing: what the holder does, for the note of those who wait ("installing NDK r29").
+
+    Yields:
+        Whether another process had it first.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+", encoding="utf-8") as held:
+        waited = False
+        while not _try_lock(held):
+            if not waited:
+                held.seek(0)
+                holder = held.read().strip()
+                who = f" (process {holder})" if holder else ""
+                output.current().note(f"another devkit is {doing}{who}; waiting for it")
+                waited = True
+            time.sleep(_POLL_S)
+        held.truncate(0)
+        held.write(f"{os.getpid()}\n")
+        held.flush()
+        # Closing the file, and the end of the process, release the lock.
+        yield waited
+        held.truncate(0)
+
+
+if os.name == "posix":
+    import fcntl
+
+    def _try_lock(file: IO[str]) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+else:
+
+    def _try_lock(file: IO[str]) -> bool:
+        import msvcrt
+
+        file.seek(0)
+        try:
+            # Windows locks bytes, also beyond the end: the content stays readable.
+            file.seek(1 << 20)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        finally:
+            file.seek(0)
+        return True
