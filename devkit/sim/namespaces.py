@@ -11,9 +11,11 @@ import os
 import signal
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
+CLONE_NEWTIME = 0x00000080
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
@@ -39,6 +41,7 @@ _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
@@ -69,6 +72,19 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
+def join(fd: int, kind: int) -> None:
+    """Enter an existing namespace.
+
+    Args:
+        fd: a file of /proc/PID/ns.
+        kind: the CLONE_NEW… flag of its kind.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    _check(_libc.setns(fd, kind), "setns")
+
+
 def map_ids(outer_uid: int, outer_gid: int, inner_id: int) -> None:
     """Make this process's user and group appear as `inner_id` in the user namespace it just made.
 
@@ -79,6 +95,22 @@ def map_ids(outer_uid: int, outer_gid: int, inner_id: int) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{inner_id} {outer_uid} 1")
     Path("/proc/self/gid_map").write_text(f"{inner_id} {outer_gid} 1")
+
+
+def restart_clocks() -> bool:
+    """Have the monotonic and boot time clocks of this process's next children start at 0.
+
+    False where the kernel is too old for it (before 5.6) or refuses.
+    """
+    if _libc.unshare(CLONE_NEWTIME) != 0:
+        return False
+    clocks = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
+    lines = [f"{name} {-int(time.clock_gettime(clock))} 0" for name, clock in clocks.items()]
+    try:
+        Path("/proc/self/timens_offsets").write_text("\n".join(lines))
+    except OSError:
+        return False
+    return True
 
 
 def mount(source: str | None, target: Path, kind: str | None, flags: int = 0, options: str = "") -> None:
@@ -167,8 +199,8 @@ def set_host_name(name: str) -> None:
     _check(_libc.sethostname(data, len(data)), "sethostname")
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when the thread that forked it ends.
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal (SIGKILL) when the thread that forked it ends.
 
     A change of user, group or capabilities clears this again: call it after those. The caller must
     check afterwards that its parent is still there.
@@ -176,7 +208,27 @@ def die_with_parent() -> None:
     Raises:
         OSError: it failed.
     """
-    _check(_prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL)), "prctl(PR_SET_PDEATHSIG)")
+    _check(_prctl(_PR_SET_PDEATHSIG, int(number)), "prctl(PR_SET_PDEATHSIG)")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below this one whose own parent ends.
+
+    Raises:
+        OSError: it failed.
+    """
+    _check(_prctl(_PR_SET_CHILD_SUBREAPER, 1), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def close_fds_except(keep: set[int]) -> None:
+    """Close every descriptor of this process that is not in `keep`."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd not in keep:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
 
 
 def drop_privileges() -> None:

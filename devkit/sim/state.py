@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import fcntl
 import json
 import os
@@ -73,6 +74,17 @@ def check_name(name: str) -> None:
             f"{name!r} cannot be the name of a phone",
             hints=["use letters, digits, dots, dashes and underscores: devkit sim start phone-2"],
         )
+
+
+def no_such_phone(name: str) -> SimError:
+    """The error for a name that no running phone has."""
+    running = [other for other in known_names() if is_locked(other)]
+    near = difflib.get_close_matches(name, running, n=1)
+    return SimError(
+        f"no virtual phone named {name} is running",
+        evidence=f"running: {', '.join(running)}" if running else None,
+        hints=[*(f"did you mean {each}?" for each in near), "devkit sim list", f"devkit sim start {name}"],
+    )
 
 
 def write_record(record: PhoneRecord) -> None:
