@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from devkit.errors import DevkitError
 
 PROGRESS_AFTER_S = 0.5
+PROGRESS_NOTE_EVERY_S = 10.0
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
 
@@ -104,13 +105,16 @@ class Output:
     def progress(self, label: str, total: float | None, *, unit: str = "steps") -> Iterator[Progress]:
         """A progress bar on stderr; drawn only on a terminal and only when it takes a while.
 
+        Elsewhere (a log file, CI) transfers of bytes say every PROGRESS_NOTE_EVERY_S how far they are.
+
         Args:
             label: what is being done.
             total: length in `unit`, or None when unknown.
             unit: "bytes" shows sizes and rate, anything else shows counts.
         """
         if self.quiet or self.json_mode or not sys.stderr.isatty():
-            yield Progress()
+            silent = self.quiet or unit != "bytes"
+            yield Progress() if silent else _Notes(self, label, total)
             return
         bar = _LazyBar(label, total, unit)
         try:
@@ -133,6 +137,36 @@ class Output:
             encoding = stream.encoding or "ascii"
             stream.write(text.encode(encoding, "replace").decode(encoding))
         stream.flush()
+
+
+class _Notes(Progress):
+    """Progress in a log: a line now and then, with rate and time left."""
+
+    def __init__(self, sink: Output, label: str, total: float | None) -> None:
+        super().__init__()
+        self._sink, self._label, self._total = sink, label, total
+        self._noted_at, self._noted = time.monotonic(), 0.0
+
+    def advance(self, amount: float) -> None:
+        super().advance(amount)
+        elapsed = time.monotonic() - self._noted_at
+        if elapsed < PROGRESS_NOTE_EVERY_S:
+            return
+        rate = max(0.0, self.done - self._noted) / elapsed
+        text = f"{self._label}: {human_bytes(self.done)}"
+        if self._total:
+            text += f" of {human_bytes(self._total)}"
+        text += f", {human_bytes(rate)}/s"
+        if self._total and rate:
+            text += f", {max(0.0, self._total - self.done) / rate:.0f} s left"
+        self._sink.note(text)
+        self._noted_at, self._noted = time.monotonic(), self.done
+
+    def describe(self, text: str) -> None:
+        self._label = text
+
+    def total(self, total: float) -> None:
+        self._total = total
 
 
 class _LazyBar(Progress):
