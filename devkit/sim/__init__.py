@@ -2,5 +2,15 @@
 
 from devkit.sim.api import Phone, list_phones, start_phone, stop_phone
 from devkit.sim.state import PhoneRecord
+from devkit.sim.taps import pending_keys, tap_allow, tap_deny
 
-__all__ = ["Phone", "PhoneRecord", "list_phones", "start_phone", "stop_phone"]
+__all__ = [
+    "Phone",
+    "PhoneRecord",
+    "list_phones",
+    "pending_keys",
+    "start_phone",
+    "stop_phone",
+    "tap_allow",
+    "tap_deny",
+]

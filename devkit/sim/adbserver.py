@@ -97,19 +97,27 @@ def connect_device(address: tuple[str, int], serial: str) -> str | None:
         answer = request(address, f"host:connect:{serial}", timeout_s=START_TIMEOUT_S)
     except AdbRefused as error:
         return str(error)
-    return None if answer.startswith(("connected to", "already connected")) else answer
+    # It is connected, but its user has to allow that first.
+    connected = ("connected to", "already connected", "failed to authenticate")
+    return None if answer.startswith(connected) else answer
 
 
 def device_state(address: tuple[str, int], serial: str) -> str:
-    """The state an adb server gives a phone: "device", "offline"…, "" when it does not know it.
+    """The state an adb server gives a phone: "device", "unauthorized"…, "" when it does not know it.
 
     Raises:
         OSError: the server does not answer.
     """
     try:
-        return request(address, f"host-serial:{serial}:get-state")
+        # get-state is refused for a phone that is unauthorized.
+        return parse_devices(request(address, "host:devices")).get(serial, "")
     except AdbRefused:
         return ""
+
+
+def parse_devices(text: str) -> dict[str, str]:
+    """Serial → state, from what `host:devices` and `host:track-devices` say."""
+    return dict(line.split("\t", 1) for line in text.splitlines() if "\t" in line)
 
 
 class PrivateServer:

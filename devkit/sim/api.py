@@ -64,6 +64,8 @@ def start_phone(
     name: str = "phone",
     *,
     model: str = "generic",
+    android: str | None = None,
+    auth: bool = False,
     port: int = 0,
     adb: Path | None = None,
     connect_to: tuple[str, int] | None = None,
@@ -76,6 +78,8 @@ def start_phone(
     Args:
         name: what `stop_phone` calls it.
         model: a name from models.yaml.
+        android: the release to imitate ("6", "8", "11", "14"…), None for the model's own.
+        auth: adb hosts are unauthorized until `tap_allow`.
         port: where its adbd listens on 127.0.0.1; 0 takes a free port.
         adb: give the phone a private adb server run by this adb program.
         connect_to: have the adb server at this host and port connect to the phone instead.
@@ -106,6 +110,8 @@ def start_phone(
         request = PhoneRequest(
             name=name,
             model=model,
+            android=android,
+            auth=auth,
             port=port,
             adb=os.path.abspath(adb) if adb is not None else None,
             connect_to=connect_to,

@@ -18,10 +18,12 @@ from pathlib import Path
 from devkit import paths
 from devkit.errors import SimError
 from devkit.sim import elf, ldcache
+from devkit.sim.releases import RELEASES_FILE, Release
 
 # Raise it whenever the same sources give another image.
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 CONTENTS_FILE = Path(__file__).parent / "system" / "contents.yaml"
+# Scripts for all releases; those in bin-RELEASE replace them.
 SCRIPTS_DIR = Path(__file__).parent / "system" / "bin"
 SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
 HOST_LD_CACHE = Path("/etc/ld.so.cache")
@@ -55,7 +57,7 @@ class SystemPlan:
     """What an image is made from.
 
     Args:
-        key: hash of all sources, names the image.
+        key: hash of all sources, and the release if it has an image of its own; names the image.
         loader: this machine's dynamic loader.
         shell: becomes /system/bin/sh.
         programs: name on the phone → file here (several names may share one).
@@ -71,15 +73,15 @@ class SystemPlan:
     libraries: tuple[str, ...]
 
 
-def acquire_system() -> tuple[Path, str, int]:
-    """The folder of an image for this machine, made if need be, its key, and a descriptor.
+def acquire_system(release: Release) -> tuple[Path, str, int]:
+    """The folder of a release's image for this machine, made if need be, its key, and a descriptor.
 
     For as long as the descriptor is open, the image is not pruned.
 
     Raises:
         SimError: this machine has no glibc loader or no shell, or the cache cannot be written.
     """
-    plan = plan_system()
+    plan = plan_system(release)
     target = images_dir() / f"system-{plan.key}"
     while True:
         try:
@@ -102,7 +104,7 @@ def images_dir() -> Path:
     return paths.cache_dir() / "sim"
 
 
-def plan_system() -> SystemPlan:
+def plan_system(release: Release) -> SystemPlan:
     """Look at this machine and decide what goes into the image. Reads names and sizes only.
 
     Raises:
@@ -128,15 +130,26 @@ def plan_system() -> SystemPlan:
         for path in sorted(SCRIPTS_DIR.iterdir())
         if path.name not in optional or path.name not in programs
     }
+    own_scripts = SCRIPTS_DIR.with_name(f"bin-{release.name}")
+    if own_scripts.is_dir():
+        scripts |= {path.name: path for path in sorted(own_scripts.iterdir())}
     for name in scripts:
         programs.pop(name, None)
+    # What decides over the name of the image is the same for all releases: see _prune.
+    sources = [loader, shell, *programs.values(), CONTENTS_FILE, RELEASES_FILE]
+    sources += sorted(SCRIPTS_DIR.parent.glob("bin*/*"))
+    for name in release.removed_tools:
+        programs.pop(name, None)
+        scripts.pop(name, None)
     libraries = tuple(contents["libraries"])
-    sources = [loader, shell, *programs.values(), *scripts.values(), CONTENTS_FILE]
     # Every update of a library renews this cache, so it stands for all libraries.
     sources += [HOST_LD_CACHE] if HOST_LD_CACHE.exists() else []
     host = _host_libraries()
     sources += [host[name] for name in libraries if name in host]
-    return SystemPlan(_hash(sources), loader, shell, programs, scripts, libraries)
+    key = _hash(sources)
+    if release.removed_tools or own_scripts.is_dir():
+        key += f"-{release.name}"
+    return SystemPlan(key, loader, shell, programs, scripts, libraries)
 
 
 def build_system(plan: SystemPlan, target: Path) -> None:
@@ -205,9 +218,11 @@ def _hold(image: Path) -> int | None:
 
 
 def _prune(keep: Path) -> None:
-    """Remove images of older states of this machine that no phone uses."""
+    """Remove images of older states of this machine that no phone uses, whatever their release."""
+    current = keep.name.split("-")[1]
     for image in images_dir().glob("system-*"):
-        if image == keep or not re.fullmatch(r"system-[0-9a-f]+", image.name):
+        name = re.fullmatch(r"system-([0-9a-f]+)(-[0-9]+)?", image.name)
+        if name is None or name[1] == current:
             continue
         try:
             fd = os.open(image, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)

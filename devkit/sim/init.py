@@ -6,6 +6,7 @@ them. Each dies with its parent, and with pid 1 the kernel ends everything in th
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -22,12 +23,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from devkit.sim import namespaces
+from devkit.sim import namespaces, power
 from devkit.sim.adbd import daemon
+from devkit.sim.adbd.auth import Keyring
+from devkit.sim.adbd.control import ROOT_PROPERTY, changed_property
 from devkit.sim.adbd.log import log
-from devkit.sim.rootfs import RootPlan, build_root
+from devkit.sim.adbd.release import WireRelease
+from devkit.sim.rootfs import PRIVATE_MOUNT, RootPlan, build_root
+from devkit.sim.service_list import services_of
+from devkit.sim.services import PhoneFacts, Services
+from devkit.sim.users import ROOT_ID, ShellWorld, become_shell, make_shell_world
 
-SHELL_ID = 2000
 HOST_NAME = "localhost"
 _RESTART_PAUSE_S = 0.2
 
@@ -48,10 +54,21 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class PhoneSetup:
-    """All that the phone's processes need to know. Made before the fork."""
+    """All that the phone's processes need to know. Made before the fork.
+
+    Args:
+        release: the adbd it runs.
+        auth: hosts have to be allowed.
+        su: there is a `su`.
+        memory_limit_bytes: what its programs may use together, None without a limit.
+    """
 
     root: RootPlan
+    release: WireRelease
+    auth: bool
     log_file: Path
+    su: bool = False
+    memory_limit_bytes: int | None = None
 
 
 class SetupFailed(Exception):
@@ -150,7 +167,7 @@ def _warden(
     try:
         namespaces.unshare(namespaces.PHONE_NAMESPACES)
         step = "uid map"
-        namespaces.map_ids(uid, gid, SHELL_ID)
+        namespaces.map_ids(uid, gid, ROOT_ID)
         # After the change of credentials, which clears it.
         namespaces.die_with_parent()
     except OSError as error:
@@ -219,8 +236,8 @@ def _init(
         build_root(setup.root)
         step = "change of root"
         namespaces.change_root(setup.root.root)
-        step = "capabilities"
-        namespaces.drop_privileges()
+        step = "shell user"
+        world = make_shell_world([Path("/") / PRIVATE_MOUNT])
         _forbid_core_files()
         step = "first program"
         _check_programs()
@@ -228,33 +245,44 @@ def _init(
         _report(report, ok=False, step=step, errno=error.errno or 0, text=str(error))
         os._exit(1)
     namespaces.set_process_title("init")
-    config = daemon.DaemonConfig(
-        setup.root.properties,
-        {**ENVIRONMENT, "HOSTNAME": setup.root.properties.get("ro.product.device", HOST_NAME)},
-        codecs,
-    )
+    environment = {**ENVIRONMENT, "HOSTNAME": setup.root.properties.get("ro.product.device", HOST_NAME)}
+    config = daemon.DaemonConfig(setup.root.properties, environment, setup.release, codecs)
+    facts = PhoneFacts(setup.root.properties, environment, setup.su, setup.memory_limit_bytes)
+    services = Services(facts, world, services_of(facts))
     # Connections wait in the listener until adbd takes them, so the phone is up already.
     _report(report, ok=True)
-    adbd = _start_adbd(config, listener)
+    adbd = _start_adbd(config, listener, world, auth=setup.auth)
     while True:
         pid, status = os.wait()
         if pid == adbd:
             log(f"adbd ended (status {status:#x}), starting it again")
             # Android's init ends a service's whole control group with it.
-            _end_all_programs()
-            time.sleep(_RESTART_PAUSE_S)
-            adbd = _start_adbd(config, listener)
+            services.end_programs()
+            if power.reboot_is_wanted():
+                power.reboot(listener)
+            else:
+                time.sleep(_RESTART_PAUSE_S)
+            adbd = _start_adbd(config, listener, world, auth=setup.auth)
+        else:
+            services.handle_end(pid, status)
 
 
-def _start_adbd(config: daemon.DaemonConfig, listener: socket.socket) -> int:
+def _start_adbd(
+    config: daemon.DaemonConfig, listener: socket.socket, world: ShellWorld, *, auth: bool
+) -> int:
     pid = os.fork()
     if pid == 0:
-        _child(lambda: _adbd(config, listener))
+        _child(lambda: _adbd(config, listener, world, auth=auth))
     return pid
 
 
-def _adbd(config: daemon.DaemonConfig, listener: socket.socket) -> None:
+def _adbd(config: daemon.DaemonConfig, listener: socket.socket, world: ShellWorld, *, auth: bool) -> None:
     namespaces.set_process_title("adbd")
+    # As in Android: adbd starts as root and stays so only if it was asked to on a debuggable build.
+    if changed_property(ROOT_PROPERTY) != "1" or config.properties.get("ro.debuggable") != "1":
+        become_shell(world)
+    if auth:
+        config = dataclasses.replace(config, keyring=Keyring(Path("/data/misc/adb")))
     daemon.forbid_late_imports()
     log("adbd is up: " + daemon.Daemon(config).banner().decode())
     daemon.Daemon(config).serve_forever(listener)
@@ -280,13 +308,6 @@ def _check_programs() -> None:
     _, status = os.waitpid(pid, 0)
     if status != 0:
         raise OSError(errno.ENOEXEC, f"/system/bin/sh does not run here (wait status {status:#x})")
-
-
-def _end_all_programs() -> None:
-    try:
-        os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 if sys.platform != "linux":

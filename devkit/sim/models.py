@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit.errors import SimError
+from devkit.sim.releases import Release
 
 MODELS_FILE = Path(__file__).parent / "models.yaml"
 # The ABI is that of the real processor: the phone's programs run on it.
@@ -34,8 +35,17 @@ def model_names() -> list[str]:
     return sorted(_load())
 
 
-def phone_properties(model: str, *, abi: str, serial: str, image: str) -> dict[str, str]:
-    """The properties of a phone of this model.
+def default_release(model: str) -> str:
+    """The Android release this model is sold with.
+
+    Raises:
+        SimError: there is no such model.
+    """
+    return str(_row(model)["android"])
+
+
+def phone_properties(model: str, release: Release, *, abi: str, serial: str, image: str) -> dict[str, str]:
+    """The properties of a phone of this model that runs this release.
 
     Args:
         serial: its ro.serialno.
@@ -44,13 +54,27 @@ def phone_properties(model: str, *, abi: str, serial: str, image: str) -> dict[s
     Raises:
         SimError: there is no such model.
     """
+    row = _row(model)
+    values = {
+        "abi": abi,
+        "abilist": abi,
+        "serial": serial,
+        "image": image,
+        "release": release.properties["ro.build.version.release"],
+    }
+    properties = {key: str(text).format(**values) for key, text in row["properties"].items()}
+    properties |= release.properties
+    return {key: text for key, text in properties.items() if key not in release.removed_properties}
+
+
+def _row(model: str) -> dict[str, Any]:
     models = _load()
     if model not in models:
         near = difflib.get_close_matches(model, models, n=1)
         hint = f"did you mean {near[0]}?" if near else "known models: " + ", ".join(sorted(models))
         raise SimError(f"there is no phone model named {model}", hints=[hint])
-    values = {"abi": abi, "abilist": abi, "serial": serial, "image": image}
-    return {key: str(text).format(**values) for key, text in models[model]["properties"].items()}
+    row: dict[str, Any] = models[model]
+    return row
 
 
 def _load() -> dict[str, Any]:

@@ -13,6 +13,8 @@ class PhoneRequest:
     """A phone that is to be started.
 
     Args:
+        android: the release to imitate, None for the model's own.
+        auth: adb hosts have to be allowed on the phone.
         lock_fd: the phone's lock, taken by whoever starts it.
         ready_fd: where the outcome is written as one JSON document.
         lifeline_fd: end of file on it ends the phone.
@@ -27,6 +29,8 @@ class PhoneRequest:
     lock_fd: int
     ready_fd: int
     lifeline_fd: int | None
+    android: str | None = None
+    auth: bool = False
 
     @staticmethod
     def from_json(text: str) -> PhoneRequest:

@@ -16,7 +16,10 @@ from devkit.sim.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 
 _ROOT_BYTES = 8 * 1024 * 1024
 _PROPERTIES_BYTES = 1024 * 1024
+_TOMBSTONES_BYTES = 32 * 1024 * 1024
 _ST_NOEXEC = 0x8
+# Where crash reports are kept.
+PRIVATE_MOUNT = "data/tombstones"
 
 _FOLDERS = {
     "apex": 0o755,
@@ -26,6 +29,8 @@ _FOLDERS = {
     "data/local": 0o111,
     "data/local/tmp": 0o771,
     "data/misc": 0o111,
+    "data/tombstones": 0,
+    "data/misc/adb": 0o700,
     "dev": 0o755,
     "metadata": 0,
     "mnt": 0o755,
@@ -77,6 +82,7 @@ class RootPlan:
         data: a folder outside for /data/local/tmp, None for memory.
         data_limit_bytes: size of /data/local/tmp when it is memory.
         shared: a folder outside for /sdcard.
+        keys: a folder outside for /data/misc/adb.
         properties: what `getprop` tells.
     """
 
@@ -85,6 +91,7 @@ class RootPlan:
     data: Path | None
     data_limit_bytes: int | None
     shared: Path
+    keys: Path
     properties: Mapping[str, str]
 
 
@@ -110,8 +117,13 @@ def build_root(plan: RootPlan) -> None:
     if cpus.is_dir():
         namespaces.bind(cpus, root / "sys/devices/system/cpu", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     _mount_data(plan)
+    namespaces.bind(plan.keys, root / "data/misc/adb", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     namespaces.bind(plan.shared, root / "storage/emulated/0", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    mounted = ("proc", "dev", "system", "sys/devices/system/cpu", "data/local/tmp", "storage/emulated/0")
+    mounted = {"proc", "dev", "system", "sys/devices/system/cpu", "data/local/tmp", "data/misc/adb"}
+    mounted |= {"storage/emulated/0", PRIVATE_MOUNT}
+    # Only root may look into it and write there: see devkit/sim/users.py.
+    private = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    namespaces.mount("tmpfs", root / PRIVATE_MOUNT, "tmpfs", private, f"mode=0,size={_TOMBSTONES_BYTES}")
     for name, mode in reversed(_FOLDERS.items()):
         if name not in mounted:
             (root / name).chmod(mode)
@@ -152,9 +164,10 @@ def _mount_dev(dev: Path, properties: Mapping[str, str]) -> None:
 
 def _mount_proc(proc: Path) -> None:
     namespaces.mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    # Android's kernel has no user namespaces; here they would give the phone's programs capabilities.
+    # Android's kernel has no user namespaces; here they would give the phone's programs capabilities. The
+    # shell user's is the one there is.
     try:
-        (proc / "sys/user/max_user_namespaces").write_text("0")
+        (proc / "sys/user/max_user_namespaces").write_text("1")
     except OSError:
         pass
     for name in _PROTECTED_PROC:

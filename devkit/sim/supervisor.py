@@ -23,6 +23,7 @@ from devkit.errors import DevkitError, SimError
 from devkit.sim import adbserver, image, models, refusals, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
 from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
+from devkit.sim.releases import find_release
 from devkit.sim.request import PhoneRequest
 from devkit.sim.rootfs import RootPlan
 
@@ -143,22 +144,24 @@ class Supervisor:
     # ---- parts of start
 
     def _start_phone(self, listener: socket.socket) -> None:
-        system, key, self._image_fd = image.acquire_system()
+        release = find_release(self._request.android or models.default_release(self._request.model))
+        system, key, self._image_fd = image.acquire_system(release)
         properties = models.phone_properties(
             self._request.model,
+            release,
             abi=models.host_abi(),
             serial="SIM" + secrets.token_hex(5).upper(),
             image=key[:8],
         )
-        folders = [self._dir / name for name in ("root", "data", "shared")]
+        folders = [self._dir / name for name in ("root", "data", "shared", "adb")]
         for folder in folders:
             state.remove_tree(folder)
             folder.mkdir(parents=True)
             folder.chmod(0o771)
-        root, data, shared = folders
+        root, data, shared, keys = folders
         limit = self._request.data_limit_bytes
-        plan = RootPlan(root, system, data if limit is None else None, limit, shared, properties)
-        setup = PhoneSetup(plan, self._dir / "adbd.log")
+        plan = RootPlan(root, system, data if limit is None else None, limit, shared, keys, properties)
+        setup = PhoneSetup(plan, release.wire, self._request.auth, self._dir / "adbd.log")
         try:
             self._warden, report = start_warden(setup, listener, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)
@@ -192,10 +195,14 @@ class Supervisor:
         assert self._address is not None
         deadline = time.monotonic() + 2.0
         while time.monotonic() < deadline:
-            if adbserver.device_state(self._address, self._serial) == "device":
+            if adbserver.device_state(self._address, self._serial) in self._good_states():
                 return True
             time.sleep(0.01)
         return False
+
+    def _good_states(self) -> tuple[str, ...]:
+        """What the adb server may say of the phone without being told to connect again."""
+        return ("device", "unauthorized", "authorizing") if self._request.auth else ("device",)
 
     def _announce(self, port: int, started_at: float) -> None:
         host, adb_port = self._address or (None, None)
@@ -274,17 +281,13 @@ class Supervisor:
     def _read_tracker(self) -> None:
         assert self._tracker is not None
         try:
-            devices = dict(
-                line.split("\t", 1)
-                for line in adbserver.read_string(self._tracker).splitlines()
-                if "\t" in line
-            )
+            devices = adbserver.parse_devices(adbserver.read_string(self._tracker))
         except OSError as error:
             _log(f"the adb server is gone: {error}")
             self._drop_tracker()
             return
         status = devices.get(self._serial)
-        if status != "device":
+        if status not in self._good_states():
             _log(f"the adb server says {status} of {self._serial}, connecting again")
             self._drop_tracker()
 

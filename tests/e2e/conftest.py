@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 
 from devkit.device import Device
-from tests.e2e.support import REPO, Cli, Ran, Sim, TinyApp, start_sim
+from tests.e2e.support import REPO, WHEEL_ADB, Cli, Ran, Sim, TinyApp, start_sim
 
 
 @pytest.fixture(scope="session")
 def adb() -> Path:
-    import adbutils
-
-    return Path(adbutils.adb_path())
+    return WHEEL_ADB
 
 
 @pytest.fixture(scope="session")

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import adbutils
 import pytest
 
 from devkit.device import AdbServer, Device
 from devkit.sim import Phone, start_phone
 
 REPO = Path(__file__).parents[2]
+# The wheel's own, whatever adb this machine has on its PATH.
+WHEEL_ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 
 
 @dataclass(frozen=True)

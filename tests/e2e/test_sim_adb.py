@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import adbutils
 import pytest
 
 from devkit import sim
 from devkit.sim import Phone
 from devkit.sim.adbd.compression import available_codecs
+from tests.e2e.support import WHEEL_ADB
 
-ADB = Path(adbutils.adb_path())
+ADB = WHEEL_ADB
 BIG_BYTES = 64 * 1024 * 1024
 
 

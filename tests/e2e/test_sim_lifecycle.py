@@ -16,14 +16,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import adbutils
 import pytest
 
 from devkit import paths, sim
 from devkit.errors import SimError
 from devkit.sim import Phone, PhoneRecord
+from tests.e2e.support import WHEEL_ADB
 
-ADB = Path(adbutils.adb_path())
+ADB = WHEEL_ADB
 NOBODY = 65534
 
 
@@ -359,7 +359,7 @@ def python_for_others() -> tuple[Path, str]:
     usable = all(folder.stat().st_mode & 0o001 for folder in Path(sys.executable).resolve().parents)
     if os.geteuid() != 0 or usable:
         return Path(sys.executable), os.environ.get("PYTHONPATH", "")
-    packages = Path(adbutils.__file__).parent.parent
+    packages = WHEEL_ADB.parents[2]
     repository = Path(sim.__file__).parent.parent.parent
     return Path("/usr/bin/python3"), f"{repository}:{packages}"
 

@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import adbutils
 import pytest
 
 from devkit import sim
 from devkit.sim import Phone
+from tests.e2e.support import WHEEL_ADB
 
-ADB = Path(adbutils.adb_path())
+ADB = WHEEL_ADB
 SOURCE = """
 #include <math.h>
 #include <stdio.h>

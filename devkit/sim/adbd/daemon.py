@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import socket
 import sys
 import threading
@@ -13,24 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from devkit.sim.adbd.auth import Keyring
 from devkit.sim.adbd.compression import Codec, available_codecs
+from devkit.sim.adbd.control import ControlAnswer, answer_control, set_property
 from devkit.sim.adbd.log import log
+from devkit.sim.adbd.release import WireRelease
 from devkit.sim.adbd.reverse import Listeners
 from devkit.sim.adbd.shell import parse_request, run_shell
+from devkit.sim.adbd.small_services import command_of, serve_small
 from devkit.sim.adbd.sockets import parse_spec, serve_socket
 from devkit.sim.adbd.streams import Stream, StreamClosed
 from devkit.sim.adbd.sync import run_sync
-from devkit.sim.adbd.transport import Authenticator, Transport
-
-FEATURES = (
-    "shell_v2",
-    "cmd",
-    "stat_v2",
-    "ls_v2",
-    "fixed_push_mkdir",
-    "fixed_push_symlink_timestamp",
-    "sendrecv_v2",
-)
+from devkit.sim.adbd.transport import Transport
 
 # Modules that the standard library imports only when it needs them, from inside our services.
 _LATE_MODULES = (
@@ -56,12 +51,16 @@ class DaemonConfig:
     Args:
         properties: the phone's properties; three of them go into the banner.
         environment: of the programs it starts.
+        release: the adbd of which Android release it is.
+        codecs: the compressions that can be had; the release decides which are offered.
+        keyring: the hosts that are welcome, None when all are.
     """
 
     properties: Mapping[str, str]
     environment: Mapping[str, str]
+    release: WireRelease
     codecs: dict[int, Codec] = field(default_factory=dict)
-    authenticator: Authenticator | None = None
+    keyring: Keyring | None = None
 
 
 class Daemon:
@@ -70,6 +69,8 @@ class Daemon:
     def __init__(self, config: DaemonConfig) -> None:
         self._config = config
         self._listeners = Listeners()
+        offered = config.release.features
+        self._codecs = {flag: codec for flag, codec in config.codecs.items() if codec.feature in offered}
 
     def serve_forever(self, listener: socket.socket) -> None:
         """Accept connections on a listening socket for ever."""
@@ -80,7 +81,14 @@ class Daemon:
 
     def serve_connection(self, sock: socket.socket) -> None:
         """Serve one connection to its end."""
-        transport = Transport(sock, self.banner(), self._serve_stream, self._config.authenticator)
+        keyring = self._config.keyring
+        transport = Transport(
+            sock,
+            self.banner(),
+            self._serve_stream,
+            self._config.release,
+            keyring.authenticator() if keyring is not None else None,
+        )
         transport.on_end.append(lambda: self._listeners.remove_all(transport.open))
         try:
             transport.run()
@@ -91,12 +99,21 @@ class Daemon:
     def banner(self) -> bytes:
         """The identity that CNXN carries."""
         properties = self._config.properties
-        facts = [
-            f"{key}={properties.get(key, '')}"
+        facts = "".join(
+            f"{key}={properties.get(key, '')};"
             for key in ("ro.product.name", "ro.product.model", "ro.product.device")
+        )
+        features = ",".join(self.features())
+        return f"device::{facts}{'features=' + features if features else ''}".encode()
+
+    def features(self) -> list[str]:
+        """What is offered: the release's features as far as the packages for them are installed."""
+        possible = {codec.feature for codec in self._codecs.values()}
+        return [
+            feature
+            for feature in self._config.release.features
+            if not feature.startswith("sendrecv_v2_") or feature in possible | {"sendrecv_v2_dry_run_send"}
         ]
-        features = [*FEATURES, *(codec.feature for codec in self._config.codecs.values())]
-        return ("device::" + ";".join(facts) + ";features=" + ",".join(features)).encode()
 
     def _serve_stream(self, transport: Transport, stream: Stream, service: str) -> None:
         try:
@@ -108,21 +125,41 @@ class Daemon:
             stream.close(flush=False)
 
     def _start_service(self, transport: Transport, stream: Stream, service: str) -> None:
-        shell = parse_request(service)
+        release = self._config.release
+        command = command_of(service, release)
+        shell = command or parse_request(service, old=release.old_shell)
         if shell is not None:
             run_shell(stream, shell, dict(self._config.environment))
         elif service.startswith("sync:"):
-            run_sync(stream, self._config.codecs)
+            run_sync(stream, self._codecs, release.features)
         elif service.startswith("reverse:"):
-            answer = self._listeners.answer(service.removeprefix("reverse:"), transport.open)
+            reply = self._listeners.answer(service.removeprefix("reverse:"), transport.open)
             stream.accept()
-            stream.write(answer)
+            stream.write(reply)
             stream.close()
         elif (spec := parse_spec(service)) is not None:
             serve_socket(stream, spec)
+        elif answer := answer_control(service, self._config.properties, is_root=os.getuid() == 0):
+            self._control(transport, stream, answer)
+        elif serve_small(transport, stream, service):
+            pass
         else:
             log(f"no such service: {service[:500]!r}")
             stream.refuse()
+
+    def _control(self, transport: Transport, stream: Stream, answer: ControlAnswer) -> None:
+        stream.accept()
+        if answer.text:
+            stream.write(answer.text.encode())
+        for name, value in answer.changes.items():
+            set_property(name, value)
+        if not answer.silent:
+            stream.close()
+        if answer.ends:
+            log(f"adbd ends: {dict(answer.changes)}")
+            # Whatever was sent must not be lost in a reset: the peer closes first, or has had its time.
+            transport.finish()
+            os._exit(0)
 
 
 def preload() -> dict[int, Codec]:

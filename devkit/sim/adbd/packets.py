@@ -68,7 +68,7 @@ def encode_header(
     return _HEADER.pack(command, arg0, arg1, len(payload), crc, command ^ 0xFFFFFFFF)
 
 
-def parse_header(raw: bytes | bytearray | memoryview) -> Header:
+def parse_header(raw: bytes | bytearray | memoryview, *, max_payload: int = MAX_PAYLOAD_BYTES) -> Header:
     """Decode and check a header.
 
     Raises:
@@ -77,16 +77,19 @@ def parse_header(raw: bytes | bytearray | memoryview) -> Header:
     command, arg0, arg1, length, crc, magic = _HEADER.unpack(raw)
     if magic != command ^ 0xFFFFFFFF:
         raise ProtocolError(f"bad magic {magic:08x} for command {command:08x}")
-    if length > MAX_PAYLOAD_BYTES:
+    if length > max_payload:
         raise ProtocolError(f"payload of {length} bytes is over the limit")
     return Header(command, arg0, arg1, length, crc)
 
 
-def read_packet(sock: socket.socket, *, verify: Callable[[Header], bool]) -> Packet | None:
+def read_packet(
+    sock: socket.socket, *, verify: Callable[[Header], bool], max_payload: int = MAX_PAYLOAD_BYTES
+) -> Packet | None:
     """Read one packet, or None when the peer has closed the connection between two packets.
 
     Args:
         verify: whether the checksum of a packet with this header counts.
+        max_payload: the most bytes this side takes.
 
     Raises:
         ProtocolError: it is no adb packet, its checksum is wrong, or the connection ended within it.
@@ -95,7 +98,7 @@ def read_packet(sock: socket.socket, *, verify: Callable[[Header], bool]) -> Pac
     raw = _receive(sock, HEADER_BYTES, at_start=True)
     if raw is None:
         return None
-    header = parse_header(raw)
+    header = parse_header(raw, max_payload=max_payload)
     payload = _receive(sock, header.length) if header.length else memoryview(b"")
     assert payload is not None
     if verify(header) and checksum(payload) != header.checksum:

@@ -44,20 +44,30 @@ class ShellRequest:
         terminal: the program gets a terminal in its usual (cooked) mode.
         protocol: stdin, stdout, stderr and the exit code travel in frames.
         term: value of TERM, None to leave it out.
+        one_socket: without terminal and protocol, all three streams are one socket (Android 6).
     """
 
     command: str
     terminal: bool
     protocol: bool
     term: str | None
+    one_socket: bool = False
 
 
-def parse_request(service: str) -> ShellRequest | None:
-    """Understand `shell[,arg…]:command` and `exec:command`; None when it is neither."""
+def parse_request(service: str, *, old: bool = False) -> ShellRequest | None:
+    """Understand `shell[,arg…]:command` and `exec:command`; None when it is neither.
+
+    Args:
+        old: as Android 6 does: a cooked terminal for every `shell:`, none for `exec:`, no arguments.
+    """
     head, colon, command = service.partition(":")
     name, *arguments = head.split(",")
     if not colon:
         return None
+    if old:
+        if arguments or name not in ("shell", "exec"):
+            return None
+        return ShellRequest(command, name == "shell", protocol=False, term=None, one_socket=name == "exec")
     if name == "exec" and not arguments:
         return ShellRequest(command, terminal=False, protocol=False, term=None)
     if name != "shell":
@@ -81,7 +91,9 @@ def run_shell(stream: Stream, request: ShellRequest, environment: dict[str, str]
         environment = {**environment, "TERM": request.term}
     argv = [SHELL, "-c", request.command] if request.command else [SHELL, "-"]
     try:
-        if request.terminal or not request.protocol:
+        if request.one_socket:
+            process, main_fd, error_fd = _start_on_socket(argv, environment)
+        elif request.terminal or not request.protocol:
             process, main_fd, error_fd = _start_on_terminal(argv, environment, raw=not request.terminal)
         else:
             process, main_fd, error_fd = _start_on_sockets(argv, environment)
@@ -300,6 +312,24 @@ def _start_on_terminal(
 def _take_terminal() -> None:
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _start_on_socket(
+    argv: list[str], environment: dict[str, str]
+) -> tuple[subprocess.Popen[bytes], int, None]:
+    main, program = socket.socketpair()
+    with main, program:
+        process = subprocess.Popen(
+            argv,
+            stdin=program.fileno(),
+            stdout=program.fileno(),
+            stderr=program.fileno(),
+            env=environment,
+            cwd="/",
+            start_new_session=True,
+        )
+        main.setblocking(False)
+        return process, main.detach(), None
 
 
 def _start_on_sockets(

@@ -1,12 +1,14 @@
 """One adb stream as a service sees it: bytes in, bytes out, with the protocol's backpressure.
 
-In both directions one WRTE may be under way until its OKAY. Incoming data is acknowledged when the
-service takes it, so a service that does not read stops the sender.
+In both directions one WRTE may be under way until its OKAY; with delayed acks (Android 14) as many
+bytes as the window that OPEN and OKAY announce. Incoming data is acknowledged when the service takes
+it, so a service that does not read stops the sender.
 """
 
 from __future__ import annotations
 
 import collections
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -17,6 +19,9 @@ Buffer = bytes | bytearray | memoryview
 
 # The protocol allows one; a little slack keeps a sloppy peer alive, a flood ends its connection.
 MAX_QUEUED_CHUNKS = 16
+# INITIAL_DELAYED_ACK_BYTES in adb.h.
+DELAYED_ACK_WINDOW_BYTES = 32 * 1024 * 1024
+_ACKNOWLEDGED = struct.Struct("<i")
 
 
 class StreamClosed(Exception):
@@ -30,6 +35,10 @@ class PacketSink(Protocol):
     def max_payload(self) -> int:
         """The most bytes one WRTE may carry."""
 
+    @property
+    def delayed_ack(self) -> bool:
+        """Whether both sides count acknowledged bytes instead of packets."""
+
     def send(self, command: int, arg0: int, arg1: int, payload: Buffer = b"") -> None:
         """Send one packet; a broken connection is not reported here but by closing all streams."""
 
@@ -38,16 +47,25 @@ class PacketSink(Protocol):
 
 
 class Stream:
-    """A stream between a service of the phone and a socket of the adb server."""
+    """A stream between a service of the phone and a socket of the adb server.
 
-    def __init__(self, transport: PacketSink, local_id: int, remote_id: int) -> None:
+    Args:
+        window_bytes: with delayed acks, how much the peer takes before it acknowledges any.
+    """
+
+    def __init__(
+        self, transport: PacketSink, local_id: int, remote_id: int, *, window_bytes: int = 0
+    ) -> None:
         self.local_id = local_id
         self.remote_id = remote_id
         self._transport = transport
         self._lock = threading.Condition()
         self._inbox: collections.deque[memoryview] = collections.deque()
         self._rest = memoryview(b"")
-        self._credit = False
+        self._queued_bytes = 0
+        self._offered_bytes = window_bytes
+        # What may be sent now: bytes with delayed acks, else packets (0 or 1).
+        self._credit = 0
         self._closed_by_peer = False
         self._ended = False
         self._waker: Callable[[], None] = lambda: None
@@ -57,8 +75,8 @@ class Stream:
     def accept(self) -> None:
         """Tell the peer that the service is there."""
         with self._lock:
-            self._credit = True
-        self._transport.send(packets.OKAY, self.local_id, self.remote_id)
+            self._credit = self._offered_bytes if self._transport.delayed_ack else 1
+        self._send_okay(DELAYED_ACK_WINDOW_BYTES)
 
     def refuse(self) -> None:
         """Tell the peer that there is no such service."""
@@ -71,8 +89,8 @@ class Stream:
     def wait_open(self, timeout_s: float) -> bool:
         """For a stream that we opened: whether the peer accepted it in time."""
         with self._lock:
-            self._lock.wait_for(lambda: self._credit or self.closed, timeout_s)
-            return self._credit and not self.closed
+            self._lock.wait_for(lambda: self._credit > 0 or self.closed, timeout_s)
+            return self._credit > 0 and not self.closed
 
     @property
     def closed(self) -> bool:
@@ -81,7 +99,7 @@ class Stream:
 
     def can_write(self) -> bool:
         """Whether `try_write` would send now."""
-        return self._credit and not self.closed
+        return self._credit > 0 and not self.closed
 
     @property
     def max_payload(self) -> int:
@@ -101,12 +119,12 @@ class Stream:
                 return chunk
             if not self._inbox:
                 return None
-            chunk = self._inbox.popleft()
-        self._acknowledge()
+            chunk = self._dequeue()
+        self._acknowledge(chunk)
         return chunk
 
     def try_write(self, data: Buffer) -> bool:
-        """Send `data` (at most `max_payload` bytes) if the previous packet was acknowledged.
+        """Send `data` (at most `max_payload` bytes) if the peer has room for it.
 
         Raises:
             StreamClosed: the peer closed.
@@ -114,9 +132,10 @@ class Stream:
         with self._lock:
             if self.closed:
                 raise StreamClosed
-            if not self._credit:
+            if self._credit <= 0:
                 return False
-            self._credit = False
+            # The last packet may be larger than what is left of the window, as adbd's may.
+            self._credit -= len(data) if self._transport.delayed_ack else 1
         self._transport.send(packets.WRTE, self.local_id, self.remote_id, data)
         return True
 
@@ -131,7 +150,7 @@ class Stream:
             piece = view[start : start + self.max_payload]
             while not self.try_write(piece):
                 with self._lock:
-                    self._lock.wait_for(lambda: self._credit or self.closed)
+                    self._lock.wait_for(lambda: self._credit > 0 or self.closed)
 
     def pieces(self, count: int) -> Iterator[memoryview]:
         """The next `count` bytes, in pieces as they arrived, not copied.
@@ -158,8 +177,9 @@ class Stream:
     def close(self, *, flush: bool = True) -> None:
         """End the stream from our side, once the peer has taken everything we sent (`flush`)."""
         with self._lock:
-            if flush:
-                self._lock.wait_for(lambda: self._credit or self.closed)
+            # With a window the peer drains what it has by itself, and waiting would cost a round trip.
+            if flush and not self._transport.delayed_ack:
+                self._lock.wait_for(lambda: self._credit > 0 or self.closed)
             if self._ended:
                 return
             by_peer = self._closed_by_peer
@@ -176,19 +196,32 @@ class Stream:
         with self._lock:
             if self.closed:
                 return True
-            if len(self._inbox) >= MAX_QUEUED_CHUNKS:
+            if self._transport.delayed_ack:
+                if self._queued_bytes >= DELAYED_ACK_WINDOW_BYTES:
+                    return False
+            elif len(self._inbox) >= MAX_QUEUED_CHUNKS:
                 return False
             self._inbox.append(payload)
+            self._queued_bytes += len(payload)
             self._lock.notify_all()
         self._waker()
         return True
 
-    def acknowledged(self, remote_id: int) -> None:
-        """An OKAY from the peer: it accepted our OPEN, or took our last WRTE."""
+    def acknowledged(self, remote_id: int, payload: Buffer) -> None:
+        """An OKAY from the peer: it accepted our OPEN, or took what we sent.
+
+        Args:
+            payload: with delayed acks how many bytes; adbd ignores an OKAY of the wrong kind.
+        """
+        if (len(payload) == _ACKNOWLEDGED.size) != self._transport.delayed_ack:
+            return
         with self._lock:
             if self.remote_id == 0:
                 self.remote_id = remote_id
-            self._credit = True
+            if self._transport.delayed_ack:
+                self._credit += _ACKNOWLEDGED.unpack(payload)[0]
+            else:
+                self._credit = 1
             self._lock.notify_all()
         self._waker()
 
@@ -204,15 +237,24 @@ class Stream:
             self._transport.send(packets.CLSE, self.local_id, self.remote_id)
         self._waker()
 
-    def _acknowledge(self) -> None:
+    def _dequeue(self) -> memoryview:
+        chunk = self._inbox.popleft()
+        self._queued_bytes -= len(chunk)
+        return chunk
+
+    def _acknowledge(self, chunk: memoryview) -> None:
         if not self.closed:
-            self._transport.send(packets.OKAY, self.local_id, self.remote_id)
+            self._send_okay(len(chunk))
+
+    def _send_okay(self, count: int) -> None:
+        payload = _ACKNOWLEDGED.pack(count) if self._transport.delayed_ack else b""
+        self._transport.send(packets.OKAY, self.local_id, self.remote_id, payload)
 
     def _wait_for_chunk(self) -> memoryview:
         with self._lock:
             self._lock.wait_for(lambda: self._inbox or self.closed)
             if not self._inbox:
                 raise StreamClosed
-            chunk = self._inbox.popleft()
-        self._acknowledge()
+            chunk = self._dequeue()
+        self._acknowledge(chunk)
         return chunk

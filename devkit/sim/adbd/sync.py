@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from devkit.sim.adbd import files
 from devkit.sim.adbd.compression import Codec
@@ -83,10 +83,14 @@ def pushed_mode(mode: int) -> int:
     return mode
 
 
-def run_sync(stream: Stream, codecs: dict[int, Codec]) -> None:
-    """Serve one sync session to its end."""
+def run_sync(stream: Stream, codecs: dict[int, Codec], features: Collection[str]) -> None:
+    """Serve one sync session to its end.
+
+    Args:
+        features: requests that came with a later feature are unknown.
+    """
     stream.accept()
-    session = _Session(stream, codecs)
+    session = _Session(stream, codecs, features)
     try:
         while session.serve_request():
             pass
@@ -98,9 +102,10 @@ def run_sync(stream: Stream, codecs: dict[int, Codec]) -> None:
 
 
 class _Session:
-    def __init__(self, stream: Stream, codecs: dict[int, Codec]) -> None:
+    def __init__(self, stream: Stream, codecs: dict[int, Codec], features: Collection[str]) -> None:
         self._stream = stream
         self._codecs = codecs
+        self._features = features
 
     def fail(self, error: SyncFailure) -> None:
         text = str(error).encode("utf-8", "surrogateescape")
@@ -119,7 +124,7 @@ class _Session:
         # C ends a path at the first NUL.
         path = self._stream.read(length).partition(b"\0")[0]
         handler = _HANDLERS.get(kind)
-        if handler is None:
+        if handler is None or _FEATURES.get(kind, "") not in ("", *self._features):
             raise SyncFailure(f"unknown command {int.from_bytes(kind, 'little'):08x}")
         log(f"sync {kind.decode()} {path!r}")
         handler(self, path)
@@ -311,6 +316,13 @@ _HANDLERS: dict[bytes, Callable[[_Session, bytes], None]] = {
     b"SND2": _Session.send_v2,
     b"RECV": _Session.recv_v1,
     b"RCV2": _Session.recv_v2,
+}
+_FEATURES = {
+    b"STA2": "stat_v2",
+    b"LST2": "stat_v2",
+    b"LIS2": "ls_v2",
+    b"SND2": "sendrecv_v2",
+    b"RCV2": "sendrecv_v2",
 }
 
 

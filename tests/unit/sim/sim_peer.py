@@ -9,7 +9,9 @@ import threading
 from pathlib import Path
 
 from devkit.sim.adbd import daemon, packets
+from devkit.sim.adbd.auth import Keyring
 from devkit.sim.adbd.packets import CLSE, CNXN, OKAY, OPEN, WRTE, Packet
+from devkit.sim.releases import find_release
 
 TIMEOUT_S = 10.0
 
@@ -39,8 +41,17 @@ class Peer:
         return packet
 
     def connect(self, version: int = packets.VERSION_SKIP_CHECKSUM, max_payload: int = 1 << 20) -> Packet:
-        self.send(CNXN, version, max_payload, b"host::features=shell_v2\0", checksum=True)
+        self.send_connect(version, max_payload)
         return self.expect(CNXN)
+
+    def send_connect(
+        self,
+        version: int = packets.VERSION_SKIP_CHECKSUM,
+        max_payload: int = 1 << 20,
+        features: str = "shell_v2",
+    ) -> None:
+        banner = f"host::features={features}\0".encode()
+        self.send(CNXN, version, max_payload, banner, checksum=True)
 
     def open(self, service: str) -> Conversation:
         self._next_id += 1
@@ -102,11 +113,13 @@ class Conversation:
         return packet
 
 
-def make_peer() -> Peer:
+def make_peer(android: str = "14", keyring: Keyring | None = None) -> Peer:
     """A peer whose daemon runs in a thread, with the same services as in a phone."""
     ours, theirs = socket.socketpair()
     properties = {"ro.product.name": "n", "ro.product.model": "m", "ro.product.device": "d"}
-    config = daemon.DaemonConfig(properties, {"PATH": os.environ["PATH"]}, daemon.preload())
+    config = daemon.DaemonConfig(
+        properties, {"PATH": os.environ["PATH"]}, find_release(android).wire, daemon.preload(), keyring
+    )
     served = daemon.Daemon(config)
     thread = threading.Thread(target=served.serve_connection, args=(theirs,), daemon=True)
     thread.start()

@@ -9,6 +9,7 @@ import pytest
 
 from devkit.errors import SimError
 from devkit.sim import elf, image, ldcache
+from devkit.sim.releases import find_release
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,7 @@ def cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def acquire() -> tuple[Path, str]:
-    path, key, held = image.acquire_system()
+    path, key, held = image.acquire_system(find_release("14"))
     os.close(held)
     return path, key
 
@@ -30,7 +31,7 @@ def build_id(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[image.SystemPlan, Path]:
-    plan = image.plan_system()
+    plan = image.plan_system(find_release("14"))
     target = tmp_path_factory.mktemp("image") / "system"
     image.build_system(plan, target)
     return plan, target
@@ -140,7 +141,7 @@ def test_a_machine_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image, "LOADER_PATHS", {os.uname().machine: Path("/no/ld-linux.so")})
     monkeypatch.setattr(elf, "interpreter", lambda _: Path("/lib/ld-musl-x86_64.so.1"))
     with pytest.raises(SimError, match="no glibc"):
-        image.plan_system()
+        image.plan_system(find_release("14"))
 
 
 def test_build_id_of_a_file_without_one_is_left_alone(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_machine_without_a_loader_cache(
 ) -> None:
     _, with_cache = built
     monkeypatch.setattr(image, "HOST_LD_CACHE", tmp_path / "none")
-    plan = image.plan_system()
+    plan = image.plan_system(find_release("14"))
     image.build_system(plan, tmp_path / "system")
     names = {path.name for path in (tmp_path / "system/lib64").iterdir()}
     assert names == {path.name for path in (with_cache / "lib64").iterdir()}

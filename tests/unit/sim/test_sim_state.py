@@ -8,6 +8,7 @@ import pytest
 from devkit import paths
 from devkit.errors import SimError
 from devkit.sim import models, state
+from devkit.sim.releases import find_release
 from devkit.sim.request import PhoneRequest
 from devkit.sim.state import PhoneRecord
 
@@ -99,7 +100,9 @@ def test_requests_survive_the_command_line() -> None:
 
 
 def test_models() -> None:
-    properties = models.phone_properties("generic", abi="arm64-v8a", serial="SIM1", image="abcd1234")
+    properties = models.phone_properties(
+        "generic", find_release("14"), abi="arm64-v8a", serial="SIM1", image="abcd1234"
+    )
     assert properties["ro.product.cpu.abi"] == "arm64-v8a"
     assert properties["ro.serialno"] == "SIM1"
     assert "abcd1234" in properties["ro.build.fingerprint"]
@@ -112,5 +115,5 @@ def test_models() -> None:
         assert len(value) <= 91 or key.startswith("ro."), key
     assert "generic" in models.model_names()
     with pytest.raises(SimError) as caught:
-        models.phone_properties("pixel", abi="x86_64", serial="", image="")
+        models.phone_properties("pixel", find_release("14"), abi="x86_64", serial="", image="")
     assert caught.value.hints == ("known models: generic",)

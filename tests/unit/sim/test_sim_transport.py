@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from devkit.sim.adbd import packets, streams
 from devkit.sim.adbd.packets import AUTH, CLSE, CNXN, OKAY, OPEN, STLS, WRTE
 from devkit.sim.adbd.streams import Stream
 from devkit.sim.adbd.transport import Transport
+from devkit.sim.releases import find_release
 
 
 def test_handshake(peer: Peer) -> None:
@@ -61,12 +63,12 @@ def test_nothing_is_served_before_the_handshake(peer: Peer) -> None:
 
 def test_unknown_service_is_refused_with_id_0(peer: Peer) -> None:
     peer.connect()
-    peer.send(OPEN, 9, 0, b"track-jdwp\0")
+    peer.send(OPEN, 9, 0, b"framebuffer:\0")
     packet = peer.expect(CLSE)
     assert (packet.arg0, packet.arg1) == (0, 9)
 
 
-def test_opens_that_ask_for_delayed_acks_or_have_no_id(peer: Peer) -> None:
+def test_opens_with_a_window_nobody_agreed_on_or_without_id(peer: Peer) -> None:
     peer.connect()
     peer.send(OPEN, 0, 0, b"sync:\0")
     peer.send(OPEN, 9, 33554432, b"sync:\0")
@@ -120,27 +122,43 @@ def test_a_peer_that_floods_a_stream_is_dropped(peer: Peer, shell_here: None) ->
 class _Password:
     def __init__(self) -> None:
         self.challenges = 0
+        self.asked: list[bytes] = []
+        self.withdrawn = threading.Event()
 
     def challenge(self) -> bytes:
         self.challenges += 1
         return b"%d" % self.challenges
 
-    def accepts(self, kind: int, payload: bytes) -> bool:
-        return (kind, payload) == (2, b"signed 2")
+    def accepts(self, signature: bytes) -> bool:
+        return signature == b"signed 2"
+
+    def ask(self, public_key: bytes, let_in: Callable[[], None]) -> None:
+        self.asked.append(public_key)
+        if public_key == b"friend":
+            let_in()
+
+    def withdraw(self) -> None:
+        self.withdrawn.set()
 
 
-def test_an_authenticator_decides() -> None:
+def _guarded_peer(password: _Password) -> Peer:
     ours, theirs = socket.socketpair()
 
     def refuse(_: Transport, stream: Stream, __: str) -> None:
         stream.refuse()
 
-    transport = Transport(theirs, b"device::", refuse, _Password())
+    transport = Transport(theirs, b"device::", refuse, find_release("14").wire, password)
     thread = threading.Thread(target=transport.run, daemon=True)
     thread.start()
     peer = Peer(ours, thread)
     peer.send(CNXN, packets.VERSION_SKIP_CHECKSUM, 1 << 20, b"host::\0")
     assert bytes(peer.expect(AUTH).payload) == b"1"
+    return peer
+
+
+def test_an_authenticator_decides() -> None:
+    password = _Password()
+    peer = _guarded_peer(password)
     peer.send(OPEN, 1, 0, b"shell:\0", checksum=True)
     peer.send(AUTH, 2, 0, b"signed 1")
     assert bytes(peer.expect(AUTH).payload) == b"2"
@@ -148,6 +166,21 @@ def test_an_authenticator_decides() -> None:
     peer.expect(CNXN)
     peer.send(OPEN, 1, 0, b"shell:\0")
     peer.expect(CLSE)
+    # A new CNXN starts over.
+    peer.send(CNXN, packets.VERSION_SKIP_CHECKSUM, 1 << 20, b"host::\0")
+    peer.expect(AUTH)
+    peer.send(OPEN, 1, 0, b"shell:\0")
+    peer.hang_up()
+    assert password.withdrawn.is_set()
+
+
+def test_a_public_key_is_shown_to_the_user() -> None:
+    password = _Password()
+    peer = _guarded_peer(password)
+    peer.send(AUTH, 3, 0, b"stranger")
+    peer.send(AUTH, 3, 0, b"friend")
+    peer.expect(CNXN)
+    assert password.asked == [b"stranger", b"friend"]
     peer.hang_up()
 
 
