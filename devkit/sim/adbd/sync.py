@@ -132,21 +132,21 @@ class _Session:
 
     def stat_v1(self, path: bytes) -> None:
         try:
-            result: os.stat_result | None = os.lstat(path)
+            result: os.stat_result | None = self._stream.faults.sized(os.lstat(path))
         except OSError:
             result = None
         self._stream.write(pack_stat_v1(result))
 
     def stat_v2(self, path: bytes) -> None:
-        self._stream.write(pack_stat_v2(b"STA2", _facts(path, os.stat)))
+        self._stream.write(pack_stat_v2(b"STA2", self._facts(path, os.stat)))
 
     def lstat_v2(self, path: bytes) -> None:
-        self._stream.write(pack_stat_v2(b"LST2", _facts(path, os.lstat)))
+        self._stream.write(pack_stat_v2(b"LST2", self._facts(path, os.lstat)))
 
     def list_v1(self, path: bytes) -> None:
         answer = bytearray()
         for name in _names(path):
-            facts = _facts(os.path.join(path, name), os.lstat)
+            facts = self._facts(os.path.join(path, name), os.lstat)
             if not isinstance(facts, int):
                 answer += pack_stat_v1(facts).replace(b"STAT", b"DENT", 1)
                 answer += struct.pack("<I", len(name)) + name
@@ -155,9 +155,15 @@ class _Session:
     def list_v2(self, path: bytes) -> None:
         answer = bytearray()
         for name in _names(path):
-            answer += pack_stat_v2(b"DNT2", _facts(os.path.join(path, name), os.lstat))
+            answer += pack_stat_v2(b"DNT2", self._facts(os.path.join(path, name), os.lstat))
             answer += struct.pack("<I", len(name)) + name
         self._stream.write(answer + _DENT_V2.pack(b"DONE", *[0] * 12))
+
+    def _facts(self, path: bytes, look: Callable[[bytes], os.stat_result]) -> os.stat_result | int:
+        try:
+            return self._stream.faults.sized(look(path))
+        except OSError as error:
+            return error.errno or 0
 
     def send_v1(self, spec: bytes) -> None:
         path, mode = parse_send_v1(spec)
@@ -165,7 +171,7 @@ class _Session:
 
     def send_v2(self, path: bytes) -> None:
         _, mode, flags = _SEND_V2.unpack(self._stream.read(_SEND_V2.size))
-        codec = self._codec(flags & ~FLAG_DRY_RUN, flags)
+        codec = self._codec(path, flags & ~FLAG_DRY_RUN, flags)
         self._receive_file(path, mode, codec, dry_run=bool(flags & FLAG_DRY_RUN))
 
     def recv_v1(self, path: bytes) -> None:
@@ -173,9 +179,9 @@ class _Session:
 
     def recv_v2(self, path: bytes) -> None:
         _, flags = _RECV_V2.unpack(self._stream.read(_RECV_V2.size))
-        self._send_file(path, self._codec(flags, flags))
+        self._send_file(path, self._codec(path, flags, flags))
 
-    def _codec(self, kinds: int, flags: int) -> Codec | None:
+    def _codec(self, path: bytes, kinds: int, flags: int) -> Codec | None:
         if kinds == 0:
             return None
         codec = self._codecs.get(kinds)
@@ -184,6 +190,7 @@ class _Session:
             if kinds & ~known:
                 raise SyncFailure(f"unknown flags: {kinds & ~known}")
             raise SyncFailure(f"multiple compression flags received: {flags}")
+        log(f"{os.fsdecode(path)!r} with {codec.feature}")
         return codec
 
     # ---- the phone receives
@@ -324,13 +331,6 @@ _FEATURES = {
     b"SND2": "sendrecv_v2",
     b"RCV2": "sendrecv_v2",
 }
-
-
-def _facts(path: bytes, look: Callable[[bytes], os.stat_result]) -> os.stat_result | int:
-    try:
-        return look(path)
-    except OSError as error:
-        return error.errno or 0
 
 
 def _names(path: bytes) -> list[bytes]:
