@@ -27,6 +27,10 @@ class Progress:
         """Count `amount` more units (bytes, steps) as done."""
         self.done += amount
 
+    def skip(self, amount: float) -> None:
+        """Count `amount` units that were done before: they are no part of the rate."""
+        self.done += amount
+
     def describe(self, text: str) -> None:
         """Change the text beside the bar."""
 
@@ -161,6 +165,10 @@ class _Notes(Progress):
             text += f", {max(0.0, self._total - self.done) / rate:.0f} s left"
         self._sink.note(text)
         self._noted_at, self._noted = time.monotonic(), self.done
+
+    def skip(self, amount: float) -> None:
+        super().skip(amount)
+        self._noted += amount
 
     def describe(self, text: str) -> None:
         self._label = text

@@ -113,7 +113,7 @@ class _Download:
     def run(self) -> Fetched:
         part = self._read_part()
         with output.current().progress(self._label, self._size or part.size, unit="bytes") as self._bar:
-            self._bar.advance(self._have)
+            self._bar.skip(self._have)
             for number, url in enumerate(self._urls):
                 fetched = self._from(url)
                 if fetched is not None:
@@ -276,7 +276,7 @@ class _Download:
         return Fetched(self._target, url, size, *found)
 
     def _restart(self) -> None:
-        self._bar.advance(-self._bar.done)
+        self._bar.skip(-self._bar.done)
         self._part_file.unlink(missing_ok=True)
         self._info_file.unlink(missing_ok=True)
 

@@ -179,7 +179,7 @@ def _write_files(
                     file.write(block)
                     bar.advance(len(block))
             # Archives made on Windows have no modes. Never setuid; the owner can always read.
-            path.chmod((stat.S_IMODE(mode) & 0o777 | 0o600) if mode else 0o644)
+            path.chmod((stat.S_IMODE(mode) & 0o777 or 0o644) | 0o600)
     return links
 
 
