@@ -15,6 +15,7 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "demo": Entry("demo", "The main job on a virtual phone: build, push, stop at a breakpoint."),
+    "setup": Entry("setup", "Find or install what is needed; ends with the doctor."),
     "doctor": Entry("doctor", "Check the whole chain, one line a link; names the first broken one."),
     "init": Entry("init", "Write devkit.yaml for this engine checkout."),
     "build": Entry("build", "Build the engine for the phone or for this machine."),

@@ -13,7 +13,6 @@ from devkit import output
 from devkit.errors import ToolMissing, UsageError
 
 if TYPE_CHECKING:
-    from devkit.config import Config
     from devkit.ndk.environment import Exports
 
 app = typer.Typer(rich_markup_mode=None)
@@ -39,6 +38,7 @@ def env(
 ) -> None:
     """Print the exports for ANDROID_NDK, ANDROID_NDK_ROOT, ANDROID_NDK_HOME and the QNN SDK."""
     from devkit.ndk import environment
+    from devkit.setup import find_exports
 
     if install and uninstall:
         raise UsageError("--install and --uninstall contradict each other", hints=["devkit env --install"])
@@ -69,22 +69,6 @@ def env(
         return
     data = {"shell": name, "variables": dict(exports.variables), "path": list(exports.path)}
     sink.data(data, text)
-
-
-def find_exports(config: Config) -> Exports:
-    """What is there to export, and notes for what is not."""
-    from devkit.ndk import environment, find_ndk
-
-    notes: list[str] = []
-    variables: dict[str, str] = {}
-    folders: list[str] = []
-    try:
-        ndk = find_ndk(config.ndk.path)
-        variables |= ndk.environment
-        folders.append(str(ndk.prebuilt / "bin"))
-    except ToolMissing as missing:
-        notes.append(f"no Android NDK: {missing.what}")
-    return environment.Exports(tuple(variables.items()), tuple(folders), tuple(notes))
 
 
 def run_with(exports: Exports, command: list[str]) -> None:

@@ -7,6 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,10 +85,10 @@ def _compiler(section: Section, environ: Mapping[str, str], *, needed: bool) -> 
 
 
 def _ndk(section: Section, config: Config, device: Device | None, *, has_engine: bool) -> None:
-    from devkit.ndk import find_ndk
+    from devkit.ndk import ndk_for
 
     try:
-        ndk = find_ndk(config.ndk.path)
+        ndk = ndk_for(config)
         where = f"{ndk.release} ({ndk.revision}) in {ndk.path}, named by {ndk.origin}"
         # Complete: what a build and a debug session will ask for.
         parts = [ndk.toolchain_file, ndk.prebuilt, ndk.lldb_server("arm64-v8a")]
@@ -158,17 +159,37 @@ def _debugger(section: Section, config: Config, device: Device | None, *, needed
     section.add("lldb", "LLDB", OK, f"{version}, {tools.origin} ({tools.lldb})")
 
 
+@dataclass(frozen=True)
+class _Tool:
+    """A program that is good to have: any of `programs`, the Debian package, what it is good for."""
+
+    programs: tuple[str, ...]
+    package: str
+    gain: str
+
+
+_OPTIONAL_TOOLS = (
+    _Tool(("ccache",), "ccache", "rebuilds compile only what is new"),
+    _Tool(("git",), "git", "engine checkouts"),
+    _Tool(("ssh",), "openssh-client", "tunnels follow ~/.ssh/config"),
+    _Tool(("gdb", "lldb", "lldb-19"), "gdb", "debugging programs of the host profile"),
+)
+
+
 def _optional_tools(section: Section, environ: Mapping[str, str]) -> None:
-    gains = {"ccache": "rebuilds compile only what is new", "git": "", "ssh": "tunnels follow ~/.ssh/config"}
     path = environ.get("PATH", "")
-    missing = [name for name in gains if shutil.which(name, path=path) is None]
-    if not missing:
-        section.add("tools", "ccache, git, ssh", OK, "all there")
-        return
-    section.add(
-        "tools", "ccache, git, ssh", NOT_NEEDED, "not there: " + ", ".join(missing),
-        [f"sudo apt install {' '.join(n.replace('ssh', 'openssh-client') for n in missing)}"],
-    )  # fmt: skip
+    there, missing = [], []
+    for tool in _OPTIONAL_TOOLS:
+        found = next((name for name in tool.programs if shutil.which(name, path=path)), None)
+        if found:
+            there.append(found)
+        else:
+            missing.append(tool)
+    text = ", ".join(there) + " are there" if there else ""
+    for tool in missing:
+        text += f"\n{tool.programs[0]} is not: {tool.gain}"
+    hints = ["sudo apt install " + " ".join(tool.package for tool in missing)] if missing else []
+    section.add("tools", "other tools", WARNING if missing else OK, text.strip(), hints)
 
 
 def _vpn(section: Section) -> None:

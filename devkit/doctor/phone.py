@@ -141,10 +141,10 @@ def _page_size(section: Section, config: Config, device: Device, page_bytes: int
     if page_bytes is None or page_bytes < LARGE_PAGE_BYTES or device.libc == "glibc":
         section.add("pages", "page size", OK, f"{page_bytes or '?'} bytes")
         return
-    from devkit.ndk import find_ndk
+    from devkit.ndk import ndk_for
 
     try:
-        ndk = find_ndk(config.ndk.path)
+        ndk = ndk_for(config)
     except ToolMissing:
         section.add("pages", "page size", OK, f"{page_bytes} bytes")
         return

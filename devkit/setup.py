@@ -1,0 +1,181 @@
+"""The wizard's work: what is there, what is missing, and bringing it. Asks nothing itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from devkit import config as configuration
+from devkit import engine, output
+from devkit.errors import ConfigError, DevkitError, ToolMissing, UsageError
+from devkit.ndk import environment, ndk_for
+from devkit.ndk.store import apply_install, plan_install, use
+from devkit.ndk.user_config import set_user_value
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.ndk import Ndk
+
+RECOMMENDED_NDK = "r29"
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The answers. None means: nobody has said, so ask (or take the default with --yes).
+
+    `ndk` is a release ("r29"), an NDK's folder or "none"; `shell_rc` whether to write the rc block;
+    `project` whether to write a devkit.yaml for the engine in the current folder.
+    """
+
+    ndk: str | None = None
+    shell_rc: bool | None = None
+    project: bool | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing the wizard has done or found: `state` is "there", "done" or "left out"."""
+
+    name: str
+    state: str
+    detail: str
+
+    def as_dict(self) -> dict[str, str]:
+        return dict(self.__dict__)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is on this machine before the wizard does anything."""
+
+    ndk: Ndk | None
+    ndk_problem: DevkitError | None
+    engine_root: Path | None
+    has_project_file: bool
+    shell: str
+    rc_file: Path
+
+
+def look_around(config: Config, environ: dict[str, str], ancestors: list[str]) -> Found:
+    """Find everything the wizard would otherwise have to ask for. Changes nothing."""
+    ndk: Ndk | None = None
+    problem: DevkitError | None = None
+    try:
+        ndk = ndk_for(config, environ)
+        if ndk.missing:
+            problem = ToolMissing(
+                f"the NDK in {ndk.path} is not complete", evidence="missing: " + ", ".join(ndk.missing)
+            )
+    except (ToolMissing, ConfigError) as error:
+        problem = error
+    shell = environment.detect_shell(environ, ancestors)
+    root = config.source if engine.detect_engine(config.source) is not None else None
+    return Found(
+        ndk, problem, root, config.project_file is not None, shell, environment.rc_file(shell, environ)
+    )
+
+
+def missing_answers(found: Found, choices: Choices) -> tuple[str, ...]:
+    """Names of the fields of Choices that the wizard cannot know and nobody has said."""
+    asked = []
+    if choices.ndk is None and (found.ndk is None or found.ndk_problem is not None):
+        asked.append("ndk")
+    if choices.project is None and found.engine_root is not None and not found.has_project_file:
+        asked.append("project")
+    if choices.shell_rc is None:
+        asked.append("shell_rc")
+    return tuple(asked)
+
+
+def with_defaults(found: Found, choices: Choices) -> Choices:
+    """The answers that `--yes` stands for."""
+    defaults: dict[str, Any] = {"ndk": RECOMMENDED_NDK, "project": True, "shell_rc": True}
+    return replace(choices, **{name: defaults[name] for name in missing_answers(found, choices)})
+
+
+def set_up(config: Config, found: Found, choices: Choices, environ: dict[str, str]) -> list[Step]:
+    """Bring what is missing. Done twice, the second time changes nothing.
+
+    Raises:
+        UsageError: `choices.ndk` is neither a release nor a folder.
+        ToolFailed, FileError, …: a download or a file failed; what was done before stays done.
+    """
+    steps = [_ndk(found, choices), _project(found, choices)]
+    # Read again: the NDK may be there only now.
+    fresh = configuration.load(config.root, environ=environ)
+    steps.append(_shell_rc(fresh, found, choices, environ))
+    return steps
+
+
+def find_exports(config: Config, environ: dict[str, str] | None = None) -> environment.Exports:
+    """What there is to export, and notes for what is not there."""
+    notes: list[str] = []
+    variables: dict[str, str] = {}
+    folders: list[str] = []
+    try:
+        ndk = ndk_for(config, environ)
+        variables |= ndk.environment
+        folders.append(str(ndk.prebuilt / "bin"))
+    except ToolMissing as missing:
+        notes.append(f"no Android NDK: {missing.what}")
+    return environment.Exports(tuple(variables.items()), tuple(folders), tuple(notes))
+
+
+def _ndk(found: Found, choices: Choices) -> Step:
+    wanted = choices.ndk
+    if wanted == NONE:
+        return Step("ndk", "left out", "no Android NDK was asked for")
+    if wanted is None:
+        assert found.ndk is not None
+        return Step("ndk", "there", f"{found.ndk.release} in {found.ndk.path} ({found.ndk.origin})")
+    if _looks_like_a_path(wanted):
+        folder = Path(wanted).expanduser().absolute()
+        if not folder.is_dir():
+            raise UsageError(f"--ndk {wanted}: there is no such folder", hints=["--ndk r29 installs one"])
+        before = configuration.load().ndk.path
+        if before is not None and before.resolve() == folder.resolve():
+            return Step("ndk", "there", f"{folder} is the chosen one already")
+        set_user_value("ndk.path", str(folder))
+        return Step("ndk", "done", f"{folder} is used from now on")
+    plan = plan_install(wanted)
+    ndk = apply_install(plan)
+    chosen = configuration.load().ndk.path
+    if plan.installed and chosen is not None and chosen.resolve() == ndk.path.resolve():
+        return Step("ndk", "there", f"{ndk.release} in {ndk.path}")
+    use(ndk)
+    return Step("ndk", "done", f"{ndk.release} is installed in {ndk.path} and used from now on")
+
+
+def _project(found: Found, choices: Choices) -> Step:
+    from devkit.project import write_project_file
+
+    if found.has_project_file:
+        return Step("project", "there", "devkit.yaml")
+    if found.engine_root is None:
+        return Step("project", "left out", "no engine in this folder")
+    if not choices.project:
+        return Step("project", "left out", "no devkit.yaml was asked for")
+    file, name = write_project_file(found.engine_root)
+    return Step("project", "done", f"wrote {file} (engine: {name})")
+
+
+def _shell_rc(config: Config, found: Found, choices: Choices, environ: dict[str, str]) -> Step:
+    if not choices.shell_rc:
+        return Step("shell", "left out", "devkit env --install writes the variables later")
+    exports = find_exports(config, environ)
+    if not exports.variables:
+        return Step("shell", "left out", "there is nothing to export")
+    changed = environment.install_block(found.rc_file, environment.render(exports, found.shell))
+    state = "done" if changed else "there"
+    return Step("shell", state, f"the variables are in {found.rc_file} (takes effect in a new {found.shell})")
+
+
+def _looks_like_a_path(text: str) -> bool:
+    return "/" in text or "\\" in text or text.startswith(("~", "."))
+
+
+def summary(steps: list[Step]) -> str:
+    """The steps as a table."""
+    return output.table([(step.state, step.name, step.detail) for step in steps])

@@ -1,0 +1,112 @@
+"""`devkit setup`: scripted and typed, twice the same, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.support import REPO, Cli, Sim
+from tests.e2e.test_run import Terminal
+
+NO_NDK = {"ANDROID_NDK": "", "ANDROID_NDK_ROOT": "", "ANDROID_NDK_HOME": "", "ANDROID_HOME": ""}
+
+
+@pytest.fixture
+def home(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = workdir / "home"
+    folder.mkdir()
+    for name, value in {**NO_NDK, "HOME": str(folder), "SHELL": "/bin/bash"}.items():
+        monkeypatch.setenv(name, value)
+    return folder
+
+
+@pytest.fixture
+def engine(workdir: Path) -> Path:
+    folder = workdir / "mini-engine"
+    shutil.copytree(REPO / "examples/mini-engine", folder, ignore=shutil.ignore_patterns("build"))
+    (folder / "devkit.yaml").unlink()
+    return folder
+
+
+@pytest.fixture
+def ndk(workdir: Path) -> Path:
+    """A folder with the files that `devkit ndk` checks; their content does not matter here."""
+    root = workdir / "my ndk 中"
+    llvm = root / "toolchains/llvm/prebuilt/linux-x86_64"
+    for file in (
+        "source.properties",
+        "build/cmake/android.toolchain.cmake",
+        *(
+            f"toolchains/llvm/prebuilt/linux-x86_64/bin/{t}"
+            for t in ("clang", "clang++", "ld.lld", "lldb", "lldb.sh")
+        ),
+        *(
+            f"toolchains/llvm/prebuilt/linux-x86_64/bin/llvm-{t}"
+            for t in ("strip", "ar", "readelf", "symbolizer")
+        ),
+        "toolchains/llvm/prebuilt/linux-x86_64/lib/clang/21/lib/linux/aarch64/lldb-server",
+        "toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/lib/aarch64-linux-android/libc++_shared.so",
+        "toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/include/stdio.h",
+    ):
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text("")
+        (root / file).chmod(0o755)
+    (root / "source.properties").write_text("Pkg.Revision = 29.0.14206865\n")
+    assert llvm.is_dir()
+    return root
+
+
+def test_scripted_and_idempotent(sim: Sim, home: Path, engine: Path, ndk: Path, devkit: Cli) -> None:
+    command = ("setup", "--yes", "--ndk", str(ndk), "--json")
+    first = devkit(*command, cwd=engine)
+    assert first.code == 0, first.out + first.err
+    states = {step["name"]: step["state"] for step in first.data["steps"]}
+    assert states == {"ndk": "done", "project": "done", "shell": "done"}
+    assert first.data["doctor"]["first_broken"] is None
+    assert f"ANDROID_NDK='{ndk}'" in next(home.glob(".*rc")).read_text()
+    before = {file: file.read_bytes() for file in [*home.rglob("*rc"), engine / "devkit.yaml"]}
+    again = devkit(*command, cwd=engine)
+    assert again.code == 0
+    assert {step["state"] for step in again.data["steps"]} == {"there"}
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_nothing_wanted_changes_nothing(sim: Sim, home: Path, engine: Path, devkit: Cli) -> None:
+    before = sorted(engine.rglob("*"))
+    ran = devkit("setup", "--yes", "--ndk", "none", "--no-shell-rc", "--no-project", "--json", cwd=engine)
+    assert ran.code == 0, ran.out
+    assert {step["state"] for step in ran.data["steps"]} == {"left out"}
+    assert sorted(engine.rglob("*")) == before and not list(home.glob(".*rc"))
+
+
+def test_without_a_terminal_it_says_which_flags_answer(
+    sim: Sim, home: Path, engine: Path, devkit: Cli
+) -> None:
+    ran = devkit("setup", cwd=engine)
+    assert ran.code == 2
+    for flag in ("--yes", "--ndk r29", "--project", "--shell-rc"):
+        assert flag in ran.err
+    assert not (engine / "devkit.yaml").exists()
+
+
+def test_a_wrong_ndk(sim: Sim, home: Path, engine: Path, devkit: Cli) -> None:
+    ran = devkit("setup", "--yes", "--ndk", "./nowhere", cwd=engine)
+    assert ran.code == 2 and "there is no such folder" in ran.err
+    ran = devkit("setup", "--yes", "--ndk", "r999zz", cwd=engine)
+    assert ran.code != 0 and "r999zz" in ran.err
+
+
+def test_asked_on_a_terminal(sim: Sim, home: Path, engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(engine)
+    terminal = Terminal("setup")
+    terminal.wait_for(b"Android NDK: a release to install")
+    terminal.type(b"none\r")
+    terminal.wait_for(b"write a devkit.yaml")
+    terminal.type(b"y\r")
+    terminal.wait_for(b"write the variables into")
+    terminal.type(b"n\r")
+    terminal.wait_for(b"nothing that is needed is broken")
+    assert terminal.end() == 0
+    assert (engine / "devkit.yaml").is_file() and not list(home.glob(".*rc"))
