@@ -13,6 +13,9 @@ from devkit.errors import ConfigError
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
+# What YAML wants escaped, or takes for the end of a line, and JSON does not escape.
+_UNPRINTABLE = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+
 
 def user_file() -> Path:
     """The user's config file."""
@@ -72,7 +75,6 @@ def set_user_value(key: str, value: str | None) -> Path:
 
 def _edited(text: str, section: str, leaf: str, value: str | None) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    # JSON's quoting is YAML's, and survives every character a path can have.
     line = f"{leaf}: {_scalar(value)}" if value is not None else None
     root = _compose(text)
     if root is None or section not in (names := {key.value: (key, node) for key, node in root.value}):
@@ -101,7 +103,7 @@ def _edited(text: str, section: str, leaf: str, value: str | None) -> str:
 
 
 def _replaced(text: str, key: Node, node: Node, value: str | None) -> str:
-    if not isinstance(node.value, str) or key.start_mark.line != node.start_mark.line:
+    if not isinstance(node.value, str) or key.start_mark.line != node.end_mark.line:
         raise ValueError(f"{key.value} is no value on one line")
     if value is not None:
         return text[: node.start_mark.index] + _scalar(value) + text[node.end_mark.index :]
@@ -113,10 +115,11 @@ def _replaced(text: str, key: Node, node: Node, value: str | None) -> str:
 
 
 def _scalar(value: str) -> str:
-    # Plain where YAML reads it back as it is: that is how people write paths.
+    # JSON's quoting is YAML's too. Plain where YAML reads it back as it is: that is how people write paths.
     if re.fullmatch(r"[/\w][/\w.+-]*", value) and not re.fullmatch(r"[\d.eE+-]+", value):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    quoted = json.dumps(value, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", quoted)
 
 
 def _is_empty(node: Node) -> bool:
