@@ -1,0 +1,136 @@
+"""Programs of /system/bin that are Python: a service forks for each, and its process does the work.
+
+The program itself (native/applet.c) hands over its standard files and its working directory and waits for the
+exit code. When it dies, what works for it ends too.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import signal
+import socket
+import struct
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from devkit.sim.adbd.log import log
+from devkit.sim.services import PhoneFacts, Service, Sockets
+
+APPLETS_SOCKET = "applets"
+_FD_COUNT = 4
+_EXIT_FAILED = 1
+
+# Arguments without the program's name, and the environment → exit code.
+Applet = Callable[[list[str], Mapping[str, str]], int]
+
+
+def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]]) -> Service:
+    """The service that does the work of the shell user's applets.
+
+    Args:
+        applets: name → what it does, given the phone.
+    """
+    kinds = {APPLETS_SOCKET: socket.SOCK_STREAM}
+
+    def run(facts: PhoneFacts, sockets: Sockets) -> None:
+        known = applets(facts)
+
+        def body(call: Call) -> int:
+            applet = known.get(call.name)
+            if applet is None:
+                os.write(2, f"{call.name}: no such applet\n".encode())
+                return 127
+            return applet(call.arguments, call.environment)
+
+        serve_applets(sockets[APPLETS_SOCKET], body)
+
+    return Service("toolbox", kinds, as_root=False, run=run)
+
+
+class Call:
+    """One start of an applet.
+
+    Args:
+        pid: of the program that waits.
+        connection: to it; its end is the program's.
+    """
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self.connection = connection
+        words = _read(pid, "cmdline").split(b"\0")[:-1]
+        self.name = os.path.basename(os.fsdecode(words[0])) if words else ""
+        self.arguments = [os.fsdecode(word) for word in words[1:]]
+        pairs = (entry.partition(b"=") for entry in _read(pid, "environ").split(b"\0"))
+        self.environment = {os.fsdecode(key): os.fsdecode(value) for key, sep, value in pairs if sep}
+
+
+def serve_applets(listener: socket.socket, body: Callable[[Call], int]) -> None:
+    """Serve for ever: fork for each call, run `body` on its files, report its exit code."""
+    # Children need no waiting for.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        connection, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _work(connection, body)
+        connection.close()
+
+
+def _work(connection: socket.socket, body: Callable[[Call], int]) -> None:
+    code, number = _EXIT_FAILED, 0
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        if _take_files(connection):
+            call = Call(pid, connection)
+            threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+            code = body(call)
+    except BrokenPipeError:
+        # Nobody reads its output: the program is to die of that, as any other would.
+        number = signal.SIGPIPE
+    except OSError as error:
+        os.write(2, f"{os.strerror(error.errno or 0)}\n".encode())
+    except BaseException:
+        log(f"an applet failed:\n{traceback.format_exc()}")
+    finally:
+        try:
+            connection.sendall(bytes([code & 0xFF, number]))
+        finally:
+            os._exit(0)
+
+
+def _take_files(connection: socket.socket) -> bool:
+    """Make the caller's files this process's; False when it sends none."""
+    fds = array.array("i")
+    data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_FD_COUNT * fds.itemsize))
+    for level, kind, content in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(content)
+    if not data or len(fds) != _FD_COUNT:
+        return False
+    for target, fd in enumerate(fds[:3]):
+        os.dup2(fd, target)
+    os.fchdir(fds[3])
+    for fd in fds:
+        if fd > 2:
+            os.close(fd)
+    return True
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End this process when the program that waits for it does."""
+    try:
+        while connection.recv(1):
+            pass
+    except OSError:
+        pass
+    os._exit(0)
+
+
+def _read(pid: int, name: str) -> bytes:
+    return Path(f"/proc/{pid}/{name}").read_bytes()

@@ -1,0 +1,283 @@
+"""logd: takes messages from logdw, keeps them, hands them to readers, obeys commands on its socket.
+
+One thread; a message costs a few microseconds, so that 50,000 a second go through.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from pathlib import Path
+
+from devkit.sim.adbd.control import CHANGED_PROPERTIES
+from devkit.sim.adbd.log import log
+from devkit.sim.logs import chatty
+from devkit.sim.logs.buffers import Buffers
+from devkit.sim.logs.chatty import Folder, Message
+from devkit.sim.logs.loggable import Loggable
+from devkit.sim.logs.readers import MIN_BACKLOG_BYTES, Reader, parse_request
+from devkit.sim.logs.wire import (
+    BINARY_BUFFERS,
+    BUFFER_NAMES,
+    CREDENTIALS,
+    DATAGRAM,
+    KERNEL,
+    LOGD,
+    LOGDR,
+    LOGDW,
+    MAX_ENTRY_BYTES,
+    SECURITY,
+    encode_entry,
+)
+from devkit.sim.services import PhoneFacts, Service, Sockets
+from devkit.sim.users import ROOT_ID, SHELL_ID
+
+_BATCH = 512
+_USER_KNOWN_S = 1.0
+_MAX_COMMAND_BYTES = 4096
+_RECEIVE_BYTES = 4 * 1024 * 1024
+
+
+def logd_service() -> Service:
+    """The service."""
+    kinds = {LOGDW: socket.SOCK_DGRAM, LOGDR: socket.SOCK_SEQPACKET, LOGD: socket.SOCK_STREAM}
+    return Service("logd", kinds, as_root=True, run=_run)
+
+
+def _run(facts: PhoneFacts, sockets: Sockets) -> None:
+    LogDaemon(sockets, api_level=facts.api_level, properties=CHANGED_PROPERTIES).serve()
+
+
+class LogDaemon:
+    """The daemon.
+
+    Args:
+        sockets: logdw, logdr and logd, listening.
+        api_level: decides whether repeated messages are folded.
+        properties: the folder of changed properties.
+    """
+
+    def __init__(self, sockets: Sockets, *, api_level: int, properties: Path) -> None:
+        self._input, self._listener, self._commands = (sockets[name] for name in (LOGDW, LOGDR, LOGD))
+        self._buffers = Buffers()
+        self._loggable = Loggable(properties)
+        self._users = _Users()
+        self._readers: dict[int, Reader] = {}
+        self._clients: dict[int, socket.socket] = {}
+        self._poll = select.poll()
+        self._folders: dict[int, Folder] = {}
+        if api_level <= chatty.LAST_API_LEVEL:
+            self._folders = {
+                number: Folder(self._store_message, _thread_name) for number in range(len(BUFFER_NAMES))
+            }
+        self._input.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._input.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+        for sock in (self._input, self._listener, self._commands):
+            sock.setblocking(False)
+            self._poll.register(sock.fileno(), select.POLLIN)
+
+    def serve(self) -> None:
+        """Serve for ever."""
+        while True:
+            self.serve_once(None)
+
+    def serve_once(self, timeout_ms: int | None) -> None:
+        """Wait for something to do, and do it."""
+        for fd, events in self._poll.poll(timeout_ms):
+            if fd == self._input.fileno():
+                self._receive()
+            elif fd == self._listener.fileno():
+                self._accept(self._listener)
+            elif fd == self._commands.fileno():
+                self._accept(self._commands)
+            elif fd in self._readers:
+                self._serve_reader(fd, events)
+            elif fd in self._clients:
+                self._serve_client(fd)
+
+    # ---- messages
+
+    def _receive(self) -> None:
+        self._loggable.refresh()
+        receive, space = self._input.recvmsg, socket.CMSG_SPACE(CREDENTIALS.size)
+        now = time.monotonic()
+        for _ in range(_BATCH):
+            try:
+                data, ancillary, _, _ = receive(MAX_ENTRY_BYTES, space)
+            except BlockingIOError:
+                break
+            pid = CREDENTIALS.unpack(ancillary[0][2])[0] if ancillary else 0
+            self._take(data, pid, now)
+        for fd in list(self._readers):
+            self._flush(fd)
+
+    def _take(self, data: bytes, pid: int, now: float) -> None:
+        if len(data) <= DATAGRAM.size:
+            return
+        log_id, tid, sec, nsec = DATAGRAM.unpack_from(data)
+        # liblog's programs may neither fill the kernel's buffer nor the one of the device's owner.
+        if log_id >= len(BUFFER_NAMES) or log_id == SECURITY or nsec >= 10**9:
+            return
+        uid = self._users.user_of(pid, now)
+        if log_id == KERNEL and uid != ROOT_ID:
+            return
+        # The header has room for 16 bits of the thread; threads of a process have numbers near its own.
+        if pid > 0xFFFF:
+            tid |= pid & ~0xFFFF
+        payload = data[DATAGRAM.size :]
+        if log_id not in BINARY_BUFFERS and not self._loggable.everything:
+            tag = payload[1:].partition(b"\0")[0]
+            if not self._loggable.allows(payload[0], tag):
+                return
+        if self._folders:
+            self._folders[log_id].add(Message(log_id, uid, pid, tid, sec, nsec, payload))
+        else:
+            self._store(log_id, uid, pid, tid, sec, nsec, payload)
+
+    def _store_message(self, message: Message) -> None:
+        self._store(
+            *(message.log_id, message.uid, message.pid, message.tid),
+            *(message.sec, message.nsec, message.payload),
+        )
+
+    def _store(self, log_id: int, uid: int, pid: int, tid: int, sec: int, nsec: int, payload: bytes) -> None:
+        packet = encode_entry(log_id, uid, pid, tid, sec, nsec, payload)
+        self._buffers.append(log_id, pid, sec * 10**9 + nsec, packet)
+        for reader in self._readers.values():
+            request = reader.request
+            if request is not None and request.mask >> log_id & 1 and request.pid in (0, pid):
+                reader.add(packet)
+
+    # ---- readers
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        sock.setblocking(False)
+        if listener is self._listener:
+            self._readers[sock.fileno()] = Reader(sock)
+        else:
+            self._clients[sock.fileno()] = sock
+        self._poll.register(sock.fileno(), select.POLLIN)
+
+    def _serve_reader(self, fd: int, events: int) -> None:
+        reader = self._readers[fd]
+        if events & select.POLLIN and reader.request is None:
+            try:
+                text = reader.socket.recv(_MAX_COMMAND_BYTES).decode("utf-8", "replace")
+            except OSError:
+                text = ""
+            if not text:
+                self._drop(fd)
+                return
+            reader.request = parse_request(text)
+            wanted = reader.request
+            for packet in self._buffers.select(wanted.mask, wanted.pid, wanted.tail, wanted.start):
+                reader.add(packet)
+        elif events & (select.POLLHUP | select.POLLERR) or (events & select.POLLIN and self._has_ended(fd)):
+            self._drop(fd)
+            return
+        self._flush(fd)
+
+    def _has_ended(self, fd: int) -> bool:
+        try:
+            return not self._readers[fd].socket.recv(_MAX_COMMAND_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def _flush(self, fd: int) -> None:
+        reader = self._readers[fd]
+        if reader.request is None:
+            return
+        try:
+            done = reader.flush()
+        except OSError:
+            self._drop(fd)
+            return
+        if done and reader.request.ends:
+            self._drop(fd)
+        elif reader.backlog_bytes > self._patience(reader.request.mask) and not reader.request.ends:
+            log(f"a reader of the log is too slow: {reader.backlog_bytes} bytes wait for it")
+            self._drop(fd)
+        else:
+            self._poll.modify(fd, select.POLLIN | (0 if done else select.POLLOUT))
+
+    def _patience(self, mask: int) -> int:
+        limits = [self._buffers.limit(log_id) for log_id in range(len(BUFFER_NAMES)) if mask >> log_id & 1]
+        return max(MIN_BACKLOG_BYTES, 2 * sum(limits))
+
+    def _drop(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        self._readers.pop(fd).socket.close()
+
+    # ---- commands
+
+    def _serve_client(self, fd: int) -> None:
+        sock = self._clients[fd]
+        try:
+            text = sock.recv(_MAX_COMMAND_BYTES).rstrip(b"\0").decode("utf-8", "replace")
+            if text:
+                sock.send(self.answer(text).encode() + b"\0")
+                return
+        except OSError:
+            pass
+        self._poll.unregister(fd)
+        self._clients.pop(fd).close()
+
+    def answer(self, command: str) -> str:
+        """What a command of the `logd` socket is answered with."""
+        words = command.split()
+        name, numbers = (words[0] if words else ""), words[1:]
+        if not all(word.isdigit() for word in numbers) or not numbers:
+            return "Invalid Argument"
+        log_id = int(numbers[0])
+        if log_id >= len(BUFFER_NAMES):
+            return "Range Error"
+        if name == "clear":
+            self._buffers.clear(log_id)
+            return "success"
+        if name == "getLogSize":
+            return str(self._buffers.limit(log_id))
+        if name in ("getLogSizeUsed", "getLogSizeReadable"):
+            return str(self._buffers.used(log_id))
+        if name == "setLogSize" and len(numbers) == 2:
+            return "success" if self._buffers.set_limit(log_id, int(numbers[1])) else "Range Error"
+        return "Invalid Argument"
+
+
+class _Users:
+    """Whose a process is. Root's live in this namespace, the shell's in the one below."""
+
+    def __init__(self) -> None:
+        self._own = os.stat("/proc/self/ns/user")
+        self._known: dict[int, tuple[int, float]] = {}
+
+    def user_of(self, pid: int, now: float) -> int:
+        known = self._known.get(pid)
+        if known is not None and now - known[1] < _USER_KNOWN_S:
+            return known[0]
+        if len(self._known) > 1000:
+            self._known.clear()
+        try:
+            is_root = os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), self._own)
+        except OSError:
+            # Too short-lived to look at.
+            is_root = False
+        user = ROOT_ID if is_root else SHELL_ID
+        self._known[pid] = (user, now)
+        return user
+
+
+def _thread_name(pid: int, tid: int) -> str:
+    for path in (f"/proc/{pid}/task/{tid}/comm", f"/proc/{pid}/comm"):
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace").rstrip("\n")
+        except OSError:
+            continue
+    return "<unknown>"
