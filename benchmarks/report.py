@@ -34,10 +34,10 @@ def table(measures: list[Measure]) -> str:
     rows = [
         (
             m.name,
-            f"{m.ours:.1f} {m.unit}",
-            f"{m.peer:.1f} {m.unit}",
-            f"{m.relation:+.1f} {m.relation_unit}",
-            f"±{m.spread:.1f} {m.unit}",
+            f"{m.ours:.3g} {m.unit}",
+            f"{m.peer:.3g} {m.unit}",
+            f"{m.relation:+.3g} {m.relation_unit}",
+            f"±{m.spread:.2g} {m.unit}",
             m.goal,
             m.verdict,
         )
