@@ -17,6 +17,7 @@ import devkit
 from devkit import process
 from devkit.errors import SimError
 from devkit.sim import state
+from devkit.sim.links import LinkSettings
 from devkit.sim.request import PhoneRequest
 from devkit.sim.state import PhoneRecord
 
@@ -71,6 +72,7 @@ def start_phone(
     connect_to: tuple[str, int] | None = None,
     lifeline: bool = False,
     data_limit_bytes: int | None = None,
+    link: LinkSettings | None = None,
     timeout_s: float = START_TIMEOUT_S,
 ) -> Phone:
     """Start a virtual phone and wait until it can be used.
@@ -85,6 +87,7 @@ def start_phone(
         connect_to: have the adb server at this host and port connect to the phone instead.
         lifeline: the phone ends when this process does, however that happens.
         data_limit_bytes: /data/local/tmp is memory of this size instead of a folder on the disk.
+        link: how fast and how far away it is; None for no limits.
 
     Raises:
         SimError: the phone could not be started; nothing of it is left then.
@@ -116,6 +119,7 @@ def start_phone(
             adb=os.path.abspath(adb) if adb is not None else None,
             connect_to=connect_to,
             data_limit_bytes=data_limit_bytes,
+            link=link.as_dict() if link is not None else None,
             lock_fd=lock,
             ready_fd=ready_write,
             lifeline_fd=lifeline_read,

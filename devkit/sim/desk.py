@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from devkit.errors import SimError, UsageError
 from devkit.sim.faults.catalog import ADBD, Trouble, plan_trouble
 from devkit.sim.link import OFFLINE, UNPLUGGED, UP, Link, LinkOrder, LinkReport
 from devkit.sim.links import LinkSettings, link_from
+from devkit.sim.power import reboot_value
 
 # Read by the phone's adbd; the folder is visible to it, and only to read.
 FAULTS_FILE = "faults.json"
@@ -27,7 +28,6 @@ class Desk:
         folder: where its adbd looks for FAULTS_FILE.
         settings: the link as it is without faults.
         reconnect: has the adb server (un)list the phone after the link's state changed.
-        reboot: restarts the phone; takes the seconds it stays away.
     """
 
     def __init__(
@@ -37,13 +37,11 @@ class Desk:
         settings: LinkSettings,
         *,
         reconnect: Callable[[bool], None],
-        reboot: Callable[[float], None],
     ) -> None:
         self._link = link
         self._folder = folder
         self._settings = settings
         self._reconnect = reconnect
-        self._reboot = reboot
         self._troubles: dict[str, Trouble] = {}
         self._order = LinkOrder()
         self._cuts_before = 0
@@ -95,7 +93,9 @@ class Desk:
             SimError: the phone cannot do it; nothing has changed then.
         """
         if trouble.name == "reboot":
-            self._reboot(float(trouble.options["down"]))
+            self._write_faults({"reboot": {"value": reboot_value(trouble.options["down"])}})
+            self._obey(refresh=True)
+            self._write_faults()
             return trouble.as_dict()
         before = dict(self._troubles)
         if before.get(trouble.name) != trouble or self._has_happened(trouble):
@@ -155,12 +155,13 @@ class Desk:
         if self._order.state != state:
             self._reconnect(self._order.state != UNPLUGGED)
 
-    def _write_faults(self) -> None:
+    def _write_faults(self, once: Mapping[str, Any] | None = None) -> None:
         data = {
             name: dict(trouble.options)
             for name, trouble in self._troubles.items()
             if trouble.fault.place == ADBD
         }
+        data.update(once or {})
         paths.write_atomically(self._folder / FAULTS_FILE, json.dumps(data))
         # For scripts, which do not read JSON.
         clock = self._folder / CLOCK_FILE

@@ -27,9 +27,11 @@ from devkit.sim import namespaces, power
 from devkit.sim.adbd import daemon
 from devkit.sim.adbd.auth import Keyring
 from devkit.sim.adbd.control import ROOT_PROPERTY, changed_property
+from devkit.sim.adbd.faults import FaultBoard, Places
+from devkit.sim.adbd.handover import Handover
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.release import WireRelease
-from devkit.sim.rootfs import PRIVATE_MOUNT, RootPlan, build_root
+from devkit.sim.rootfs import BOOT_ID, PRIVATE_MOUNT, RootPlan, build_root
 from devkit.sim.service_list import services_of
 from devkit.sim.services import PhoneFacts, Services
 from devkit.sim.users import ROOT_ID, ShellWorld, become_shell, make_shell_world
@@ -85,11 +87,11 @@ class SetupFailed(Exception):
         self.number = number
 
 
-def start_warden(setup: PhoneSetup, listener: socket.socket, keep_fds: set[int]) -> tuple[int, int]:
+def start_warden(setup: PhoneSetup, channel: socket.socket, keep_fds: set[int]) -> tuple[int, int]:
     """Fork the warden. To be called from the supervisor's main thread, before it has others.
 
     Args:
-        listener: the listening socket of adbd.
+        channel: where adbd gets its connections from.
         keep_fds: descriptors the phone's own processes inherit on purpose (the lock).
 
     Returns:
@@ -100,7 +102,7 @@ def start_warden(setup: PhoneSetup, listener: socket.socket, keep_fds: set[int])
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _child(lambda: _warden(setup, listener, codecs, supervisor, report_write, keep_fds))
+        _child(lambda: _warden(setup, channel, codecs, supervisor, report_write, keep_fds))
     os.close(report_write)
     return pid, report_read
 
@@ -151,7 +153,7 @@ def _report(fd: int, **content: object) -> None:
 
 def _warden(
     setup: PhoneSetup,
-    listener: socket.socket,
+    channel: socket.socket,
     codecs: dict[int, Any],
     supervisor: int,
     report: int,
@@ -161,7 +163,7 @@ def _warden(
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     _redirect_output(setup.log_file)
-    _close_fds({0, 1, 2, listener.fileno(), report} | keep_fds)
+    _close_fds({0, 1, 2, channel.fileno(), report} | keep_fds)
     uid, gid = os.geteuid(), os.getegid()
     step = "user namespace"
     try:
@@ -179,10 +181,10 @@ def _warden(
     pid = os.fork()
     if pid == 0:
         os.close(alive_write)
-        _child(lambda: _init(setup, listener, codecs, report, alive_read))
+        _child(lambda: _init(setup, channel, codecs, report, alive_read))
     os.close(report)
     os.close(alive_read)
-    listener.close()
+    channel.close()
     namespaces.set_process_title("devkit-phone")
 
     def end_phone(_: int, __: FrameType | None) -> None:
@@ -217,9 +219,7 @@ def _close_fds(keep: set[int]) -> None:
 # ---- init
 
 
-def _init(
-    setup: PhoneSetup, listener: socket.socket, codecs: dict[int, Any], report: int, alive: int
-) -> None:
+def _init(setup: PhoneSetup, channel: socket.socket, codecs: dict[int, Any], report: int, alive: int) -> None:
     step = "start"
     try:
         namespaces.die_with_parent()
@@ -232,6 +232,9 @@ def _init(
         namespaces.set_host_name(HOST_NAME)
         step = "loopback"
         namespaces.bring_loopback_up()
+        step = "boot"
+        boot = power.Boot(setup.root.control / BOOT_ID)
+        boot.begin()
         step = "file tree"
         build_root(setup.root)
         step = "change of root"
@@ -248,10 +251,10 @@ def _init(
     environment = {**ENVIRONMENT, "HOSTNAME": setup.root.properties.get("ro.product.device", HOST_NAME)}
     config = daemon.DaemonConfig(setup.root.properties, environment, setup.release, codecs)
     facts = PhoneFacts(setup.root.properties, environment, setup.su, setup.memory_limit_bytes)
-    services = Services(facts, world, services_of(facts))
-    # Connections wait in the listener until adbd takes them, so the phone is up already.
+    # Connections wait in the channel until adbd takes them, so the phone is up already.
     _report(report, ok=True)
-    adbd = _start_adbd(config, listener, world, auth=setup.auth)
+    services = Services(facts, world, services_of(facts))
+    adbd = _start_adbd(config, channel, world, auth=setup.auth)
     while True:
         pid, status = os.wait()
         if pid == adbd:
@@ -259,33 +262,35 @@ def _init(
             # Android's init ends a service's whole control group with it.
             services.end_programs()
             if power.reboot_is_wanted():
-                power.reboot(listener)
+                power.reboot(Handover(channel))
+                boot.begin()
             else:
                 time.sleep(_RESTART_PAUSE_S)
-            adbd = _start_adbd(config, listener, world, auth=setup.auth)
+            adbd = _start_adbd(config, channel, world, auth=setup.auth)
         else:
             services.handle_end(pid, status)
 
 
-def _start_adbd(
-    config: daemon.DaemonConfig, listener: socket.socket, world: ShellWorld, *, auth: bool
-) -> int:
+def _start_adbd(config: daemon.DaemonConfig, channel: socket.socket, world: ShellWorld, *, auth: bool) -> int:
     pid = os.fork()
     if pid == 0:
-        _child(lambda: _adbd(config, listener, world, auth=auth))
+        _child(lambda: _adbd(config, channel, world, auth=auth))
     return pid
 
 
-def _adbd(config: daemon.DaemonConfig, listener: socket.socket, world: ShellWorld, *, auth: bool) -> None:
+def _adbd(config: daemon.DaemonConfig, channel: socket.socket, world: ShellWorld, *, auth: bool) -> None:
     namespaces.set_process_title("adbd")
     # As in Android: adbd starts as root and stays so only if it was asked to on a debuggable build.
     if changed_property(ROOT_PROPERTY) != "1" or config.properties.get("ro.debuggable") != "1":
         become_shell(world)
     if auth:
         config = dataclasses.replace(config, keyring=Keyring(Path("/data/misc/adb")))
+    faults = FaultBoard(Places())
+    faults.refresh()
+    config = dataclasses.replace(config, faults=faults)
     daemon.forbid_late_imports()
     log("adbd is up: " + daemon.Daemon(config).banner().decode())
-    daemon.Daemon(config).serve_forever(listener)
+    daemon.Daemon(config).serve_forever(Handover(channel, faults.refresh))
 
 
 def _forbid_core_files() -> None:

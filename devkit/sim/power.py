@@ -1,17 +1,45 @@
-"""Restarting the phone: what init does when `sys.powerctl` says so."""
+"""Starting and restarting the phone: what init does when `sys.powerctl` says so, and what a boot renews."""
 
 from __future__ import annotations
 
-import select
-import socket
+import os
+import re
 import time
+import uuid
+from pathlib import Path
 
+from devkit.sim import namespaces
 from devkit.sim.adbd.control import CHANGED_PROPERTIES, POWER_PROPERTY, changed_property
+from devkit.sim.adbd.handover import Handover
 from devkit.sim.adbd.log import log
 
 # Long enough for adb to notice that the phone is away, short enough for tests.
 BOOT_S = 1.5
 _KEPT = "persist."
+# How the fault `reboot` says for how long.
+_LASTING = re.compile(r"reboot,devkit-(\d+(?:\.\d+)?)")
+
+
+class Boot:
+    """What is new after each boot: the boot id and the clocks that count from it.
+
+    Args:
+        boot_id: the file that programs see as /proc/sys/kernel/random/boot_id. Opened while it can be.
+    """
+
+    def __init__(self, boot_id: Path) -> None:
+        self._fd = os.open(boot_id, os.O_WRONLY | os.O_CLOEXEC)
+
+    def begin(self) -> None:
+        """Before the first program of a boot is started."""
+        os.pwrite(self._fd, f"{uuid.uuid4()}\n".encode(), 0)
+        if not namespaces.restart_clocks():
+            log("this kernel has no time namespaces: uptime is that of the machine")
+
+
+def reboot_value(down_s: float) -> str:
+    """The value of POWER_PROPERTY for a reboot that lasts so long."""
+    return f"reboot,devkit-{down_s:g}"
 
 
 def reboot_is_wanted() -> bool:
@@ -19,19 +47,20 @@ def reboot_is_wanted() -> bool:
     return changed_property(POWER_PROPERTY) != ""
 
 
-def reboot(listener: socket.socket) -> None:
+def reboot(handover: Handover) -> None:
     """Be away for a while, then be as after a start. Every program has ended before.
 
     /data, the known hosts and `persist.` properties survive, as on a phone.
 
     Args:
-        listener: adbd's; its port is kept, and until the end nobody is served there.
+        handover: where connections arrive; until the end they are turned away.
     """
-    log(f"rebooting ({changed_property(POWER_PROPERTY)})")
-    deadline = time.monotonic() + BOOT_S
+    wish = changed_property(POWER_PROPERTY)
+    lasting = _LASTING.fullmatch(wish)
+    log(f"rebooting ({wish})")
+    deadline = time.monotonic() + (float(lasting[1]) if lasting else BOOT_S)
     while (left := deadline - time.monotonic()) > 0:
-        if select.select([listener], [], [], left)[0]:
-            listener.accept()[0].close()
+        handover.turn_away(left)
     for file in CHANGED_PROPERTIES.iterdir():
         if not file.name.startswith(_KEPT):
             file.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ class PhoneRequest:
     Args:
         android: the release to imitate, None for the model's own.
         auth: adb hosts have to be allowed on the phone.
+        link: its LinkSettings as a dictionary, None for the fastest.
         lock_fd: the phone's lock, taken by whoever starts it.
         ready_fd: where the outcome is written as one JSON document.
         lifeline_fd: end of file on it ends the phone.
@@ -31,6 +32,7 @@ class PhoneRequest:
     lifeline_fd: int | None
     android: str | None = None
     auth: bool = False
+    link: dict[str, Any] | None = None
 
     @staticmethod
     def from_json(text: str) -> PhoneRequest:

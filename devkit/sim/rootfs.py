@@ -14,6 +14,9 @@ from pathlib import Path
 from devkit.sim import image, namespaces
 from devkit.sim.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 
+# In `control`: the id of the phone's boot. In /dev: where `control` appears.
+BOOT_ID = "boot_id"
+CONTROL_FOLDER = ".devkit"
 _ROOT_BYTES = 8 * 1024 * 1024
 _PROPERTIES_BYTES = 1024 * 1024
 _TOMBSTONES_BYTES = 32 * 1024 * 1024
@@ -83,6 +86,7 @@ class RootPlan:
         data_limit_bytes: size of /data/local/tmp when it is memory.
         shared: a folder outside for /sdcard.
         keys: a folder outside for /data/misc/adb.
+        control: a folder outside in which the supervisor says what is wrong with the phone.
         properties: what `getprop` tells.
     """
 
@@ -92,6 +96,7 @@ class RootPlan:
     data_limit_bytes: int | None
     shared: Path
     keys: Path
+    control: Path
     properties: Mapping[str, str]
 
 
@@ -110,8 +115,8 @@ def build_root(plan: RootPlan) -> None:
         (root / name).symlink_to(target)
     _link_loader(root)
     namespaces.bind(plan.system, root / "system", MS_RDONLY | MS_NOSUID | MS_NODEV)
-    _mount_dev(root / "dev", plan.properties)
-    _mount_proc(root / "proc")
+    _mount_dev(root / "dev", plan)
+    _mount_proc(root / "proc", plan.control / BOOT_ID)
     # Engines read core counts and clock rates there. Some containers have no /sys.
     cpus = Path("/sys/devices/system/cpu")
     if cpus.is_dir():
@@ -137,21 +142,21 @@ def _link_loader(root: Path) -> None:
     link.symlink_to(f"/system/{image.LOADER}")
 
 
-def _mount_dev(dev: Path, properties: Mapping[str, str]) -> None:
+def _mount_dev(dev: Path, plan: RootPlan) -> None:
     namespaces.mount("tmpfs", dev, "tmpfs", MS_NOSUID | MS_NOEXEC, f"mode=755,size={_ROOT_BYTES}")
     for name in _DEVICES:
         if not Path("/dev", name).exists():
             continue
         (dev / name).touch()
         namespaces.bind(Path("/dev") / name, dev / name)
-    for name in ("pts", "socket", "__properties__"):
+    for name in ("pts", "socket", "__properties__", CONTROL_FOLDER):
         (dev / name).mkdir(mode=0o755)
     for name, target in _DEVICE_LINKS.items():
         (dev.parent / name).symlink_to(target)
     namespaces.mount(
         "devpts", dev / "pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0600"
     )
-    text = "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
+    text = "".join(f"{key}={value}\n" for key, value in sorted(plan.properties.items()))
     (dev / "__properties__/build.prop").write_text(text, encoding="utf-8")
     (dev / "__properties__/changed").mkdir(mode=0o755)
     changed = f"mode=755,size={_PROPERTIES_BYTES}"
@@ -159,10 +164,11 @@ def _mount_dev(dev: Path, properties: Mapping[str, str]) -> None:
         "tmpfs", dev / "__properties__/changed", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, changed
     )
     namespaces.mount("tmpfs", dev / "socket", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, changed)
+    namespaces.bind(plan.control, dev / CONTROL_FOLDER, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     namespaces.restrict(dev, MS_RDONLY)
 
 
-def _mount_proc(proc: Path) -> None:
+def _mount_proc(proc: Path, boot_id: Path) -> None:
     namespaces.mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     # Android's kernel has no user namespaces; here they would give the phone's programs capabilities. The
     # shell user's is the one there is.
@@ -174,6 +180,9 @@ def _mount_proc(proc: Path) -> None:
         path = proc / name
         if path.exists():
             namespaces.bind(path, path, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    random = proc / "sys/kernel/random/boot_id"
+    if random.exists():
+        namespaces.bind(boot_id, random, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def _mount_data(plan: RootPlan) -> None:

@@ -22,11 +22,16 @@ from devkit import paths, process
 from devkit.errors import DevkitError, SimError
 from devkit.sim import adbserver, image, models, refusals, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
+from devkit.sim.control import ControlServer
+from devkit.sim.desk import Desk
 from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
+from devkit.sim.link import Link, bind_listener, start_link
+from devkit.sim.links import LinkSettings
 from devkit.sim.releases import find_release
 from devkit.sim.request import PhoneRequest
-from devkit.sim.rootfs import RootPlan
+from devkit.sim.rootfs import BOOT_ID, RootPlan
 
+CONTROL_DIR = "control.d"
 PHONE_START_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 RECONNECT_PAUSE_S = 0.5
@@ -70,6 +75,9 @@ class Supervisor:
         self._request = request
         self._dir = state.phone_dir(request.name)
         self._warden = 0
+        self._link: Link | None = None
+        self._desk: Desk | None = None
+        self._control: ControlServer | None = None
         self._server: PrivateServer | None = None
         self._address: tuple[str, int] | None = request.connect_to
         self._serial = ""
@@ -90,17 +98,22 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, lambda *_: None)
         started_at = time.time()
-        listener = _bind(self._request.port)
-        with listener:
-            port = listener.getsockname()[1]
-            self._serial = f"{LOCALHOST}:{port}"
-            self._start_phone(listener)
+        # Both are sequences of messages: a connection must not be torn from what is said about it.
+        channel, phones_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with channel, phones_end:
+            with _bind(self._request.port) as listener:
+                port = listener.getsockname()[1]
+                self._serial = f"{LOCALHOST}:{port}"
+                self._start_link(listener, channel)
+            self._start_phone(phones_end)
         if self._request.adb is not None:
             self._server = PrivateServer(Path(self._request.adb), self._dir / "android")
             self._server.start()
             self._address = self._server.address
         if self._address is not None:
             self._connect()
+        assert self._desk is not None
+        self._control = ControlServer(self._dir, self._desk.handle)
         self._announce(port, started_at)
 
     def watch(self) -> None:
@@ -115,16 +128,24 @@ class Supervisor:
             if self._warden_ended():
                 _log("the phone has ended by itself")
                 return
+            if self._link_ended():
+                _log("the link has ended")
+                return
+            if self._control is not None and self._control.listener in ready:
+                self._control.serve_one()
+                continue
             if self._tracker is not None and self._tracker in ready:
                 self._read_tracker()
             self._mend_server()
-            if self._address is not None and self._tracker is None and time.monotonic() >= self._reconnect_at:
+            if self._wants_connection() and time.monotonic() >= self._reconnect_at:
                 self._reconnect()
 
     def end(self) -> None:
         """End everything and remove its traces. Can be called at any stage of `start`."""
         if self._tracker is not None:
             self._tracker.close()
+        if self._control is not None:
+            self._control.close()
         if self._server is not None:
             self._server.stop()
         elif self._address is not None and self._serial:
@@ -139,11 +160,22 @@ class Supervisor:
                 os.waitpid(self._warden, 0)
             except (ProcessLookupError, ChildProcessError):
                 pass
+        if self._link is not None:
+            self._link.end()
         state.remove_phone(self._request.name)
 
     # ---- parts of start
 
-    def _start_phone(self, listener: socket.socket) -> None:
+    def _start_link(self, listener: socket.socket, channel: socket.socket) -> None:
+        control = self._dir / CONTROL_DIR
+        control.mkdir(parents=True, exist_ok=True)
+        (control / BOOT_ID).touch()
+        self._link = start_link(listener, channel, {self._request.lock_fd})
+        settings = LinkSettings.from_dict(self._request.link or {})
+        self._desk = Desk(self._link, control, settings, reconnect=self._link_changed)
+        self._desk.begin()
+
+    def _start_phone(self, channel: socket.socket) -> None:
         release = find_release(self._request.android or models.default_release(self._request.model))
         system, key, self._image_fd = image.acquire_system(release)
         properties = models.phone_properties(
@@ -160,10 +192,13 @@ class Supervisor:
             folder.chmod(0o771)
         root, data, shared, keys = folders
         limit = self._request.data_limit_bytes
-        plan = RootPlan(root, system, data if limit is None else None, limit, shared, keys, properties)
+        control = self._dir / CONTROL_DIR
+        plan = RootPlan(
+            root, system, data if limit is None else None, limit, shared, keys, control, properties
+        )
         setup = PhoneSetup(plan, release.wire, self._request.auth, self._dir / "adbd.log")
         try:
-            self._warden, report = start_warden(setup, listener, {self._request.lock_fd})
+            self._warden, report = start_warden(setup, channel, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)
         except SetupFailed as error:
             raise refusals.explain(error, log=_tail(setup.log_file)) from None
@@ -239,10 +274,12 @@ class Supervisor:
             watched.append(self._request.lifeline_fd)
         if self._tracker is not None:
             watched.append(self._tracker)
+        if self._control is not None:
+            watched.append(self._control.listener)
         return watched
 
     def _patience(self) -> float | None:
-        if self._address is None or self._tracker is not None:
+        if not self._wants_connection():
             return None
         return max(0.05, self._reconnect_at - time.monotonic())
 
@@ -259,6 +296,29 @@ class Supervisor:
             self._warden = 0
             _log(f"warden ended with status {status:#x}")
         return bool(pid)
+
+    def _link_ended(self) -> bool:
+        assert self._link is not None
+        return os.waitpid(self._link.pid, os.WNOHANG)[0] != 0
+
+    def _wants_connection(self) -> bool:
+        """Whether the adb server ought to know the phone and does not."""
+        assert self._desk is not None
+        return self._address is not None and self._tracker is None and self._desk.is_reachable
+
+    def _link_changed(self, listed: bool) -> None:
+        """The phone was unplugged, went silent or came back; `listed`: adb may go on naming it."""
+        assert self._desk is not None
+        self._drop_tracker()
+        if self._address is None:
+            return
+        if self._desk.is_reachable:
+            self._reconnect()
+        elif not listed:
+            try:
+                adbserver.request(self._address, f"host:disconnect:{self._serial}")
+            except (OSError, AdbRefused) as error:
+                _log(f"disconnect: {error}")
 
     def _mend_server(self) -> None:
         if self._server is None or not self._server.has_ended():
@@ -319,7 +379,7 @@ def _bind(port: int) -> socket.socket:
         )
     while True:
         try:
-            listener = socket.create_server((LOCALHOST, port))
+            listener = bind_listener(LOCALHOST, port)
         except (OSError, OverflowError) as error:
             raise SimError(
                 f"port {port} cannot be used for the virtual phone",

@@ -17,6 +17,8 @@ from types import ModuleType
 from devkit.sim.adbd.auth import Keyring
 from devkit.sim.adbd.compression import Codec, available_codecs
 from devkit.sim.adbd.control import ControlAnswer, answer_control, set_property
+from devkit.sim.adbd.faults import FaultBoard
+from devkit.sim.adbd.handover import Handover
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.release import WireRelease
 from devkit.sim.adbd.reverse import Listeners
@@ -54,6 +56,7 @@ class DaemonConfig:
         release: the adbd of which Android release it is.
         codecs: the compressions that can be had; the release decides which are offered.
         keyring: the hosts that are welcome, None when all are.
+        faults: what goes wrong.
     """
 
     properties: Mapping[str, str]
@@ -61,6 +64,7 @@ class DaemonConfig:
     release: WireRelease
     codecs: dict[int, Codec] = field(default_factory=dict)
     keyring: Keyring | None = None
+    faults: FaultBoard = field(default_factory=lambda: FaultBoard(None))
 
 
 class Daemon:
@@ -72,11 +76,10 @@ class Daemon:
         offered = config.release.features
         self._codecs = {flag: codec for flag, codec in config.codecs.items() if codec.feature in offered}
 
-    def serve_forever(self, listener: socket.socket) -> None:
-        """Accept connections on a listening socket for ever."""
+    def serve_forever(self, handover: Handover) -> None:
+        """Accept connections for ever."""
         while True:
-            sock, _ = listener.accept()
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock, _ = handover.accept()
             threading.Thread(target=self.serve_connection, args=(sock,), daemon=True).start()
 
     def serve_connection(self, sock: socket.socket) -> None:
@@ -88,6 +91,7 @@ class Daemon:
             self._serve_stream,
             self._config.release,
             keyring.authenticator() if keyring is not None else None,
+            self._config.faults,
         )
         transport.on_end.append(lambda: self._listeners.remove_all(transport.open))
         try:
@@ -125,6 +129,12 @@ class Daemon:
             stream.close(flush=False)
 
     def _start_service(self, transport: Transport, stream: Stream, service: str) -> None:
+        faults = self._config.faults
+        if faults.refuses(service):
+            log(f"refused by a fault: {service[:500]!r}")
+            stream.refuse()
+            return
+        service = faults.changed(service)
         release = self._config.release
         command = command_of(service, release)
         shell = command or parse_request(service, old=release.old_shell)

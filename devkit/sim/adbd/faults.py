@@ -15,13 +15,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
-from devkit.sim.adbd import shell
+from devkit.sim.adbd.control import POWER_PROPERTY, set_property
 from devkit.sim.adbd.hostile import Ballast, HostileThings
 from devkit.sim.adbd.log import log
 
 FAULTS_FILE = "faults.json"
 ENDLESS_LINE = "and so on"
 _WATCH_PAUSE_S = 0.1
+_REBOOT_PAUSE_S = 0.1
 
 Buffer = bytes | bytearray | memoryview
 
@@ -99,6 +100,9 @@ class FaultBoard:
             self._ballast.fill(self._places.data, faults.get("disk-full", {}).get("leave"))
         except OSError as error:
             return str(error)
+        if "reboot" in faults:
+            # Not before the answer is out.
+            threading.Timer(_REBOOT_PAUSE_S, _reboot, [faults["reboot"]["value"]]).start()
         return None
 
     def refuses(self, service: str) -> bool:
@@ -109,10 +113,9 @@ class FaultBoard:
         """The service that is really started: a program's may be one that never ends."""
         if self._endless is None or not fnmatchcase(service, self._endless):
             return service
-        request = shell.parse_request(service)
-        if request is None or not request.command:
-            return service
         head, _, command = service.partition(":")
+        if head.partition(",")[0] not in ("shell", "exec") or not command:
+            return service
         # In a shell of its own: it may end with `exec` or `exit`.
         return f"{head}:({command}\n)\nexec yes '{ENDLESS_LINE}'"
 
@@ -167,3 +170,8 @@ class FaultBoard:
             while self._hang is hang and not stream.closed:
                 self._lock.wait(_WATCH_PAUSE_S)
         return data[room:]
+
+
+def _reboot(value: str) -> None:
+    set_property(POWER_PROPERTY, value)
+    os._exit(0)

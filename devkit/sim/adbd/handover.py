@@ -107,7 +107,7 @@ class Handover:
         refresh: called when the phone's faults have changed; tells what could not be done.
     """
 
-    def __init__(self, channel: socket.socket, refresh: Callable[[], str | None]) -> None:
+    def __init__(self, channel: socket.socket, refresh: Callable[[], str | None] = lambda: None) -> None:
         self._channel = channel
         self._refresh = refresh
         self._open: weakref.WeakValueDictionary[int, Connection] = weakref.WeakValueDictionary()
@@ -136,6 +136,20 @@ class Handover:
             elif "refresh" in wish:
                 answer = {"refreshed": True, "problem": self._refresh()}
                 self._channel.send(json.dumps(answer).encode())
+
+    def turn_away(self, timeout_s: float) -> None:
+        """Refuse the next connection, if one comes in time: adbd is not running."""
+        if not select.select([self._channel], [], [], timeout_s)[0]:
+            return
+        message, fds, _, _ = socket.recv_fds(self._channel, _MESSAGE_BYTES, 1)
+        for fd in fds:
+            os.close(fd)
+        wish = json.loads(message) if message else {}
+        if "swap" in wish:
+            self._channel.send(json.dumps({"swapped": wish["swap"]}).encode())
+        elif "refresh" in wish:
+            # adbd reads everything when it starts.
+            self._channel.send(json.dumps({"refreshed": True, "problem": None}).encode())
 
     def _swap(self, number: int, sock: socket.socket) -> None:
         def answer(old: socket.socket | None) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from devkit.sim.adbd import packets
+from devkit.sim.adbd.faults import FaultBoard
 
 Buffer = bytes | bytearray | memoryview
 
@@ -51,13 +52,23 @@ class Stream:
 
     Args:
         window_bytes: with delayed acks, how much the peer takes before it acknowledges any.
+        faults: what goes wrong with its bytes.
     """
 
     def __init__(
-        self, transport: PacketSink, local_id: int, remote_id: int, *, window_bytes: int = 0
+        self,
+        transport: PacketSink,
+        local_id: int,
+        remote_id: int,
+        *,
+        window_bytes: int = 0,
+        faults: FaultBoard | None = None,
     ) -> None:
         self.local_id = local_id
         self.remote_id = remote_id
+        # The name of the service, for faults that go by it.
+        self.service = ""
+        self.faults = faults or FaultBoard(None)
         self._transport = transport
         self._lock = threading.Condition()
         self._inbox: collections.deque[memoryview] = collections.deque()
@@ -136,8 +147,15 @@ class Stream:
                 return False
             # The last packet may be larger than what is left of the window, as adbd's may.
             self._credit -= len(data) if self._transport.delayed_ack else 1
-        self._transport.send(packets.WRTE, self.local_id, self.remote_id, data)
+        if self.faults.spoils_output:
+            data = self.faults.outgoing(self, data)
+        self.send_now(data)
         return True
+
+    def send_now(self, data: Buffer) -> None:
+        """Send without a look at what the peer has room for. Only for `try_write` and faults."""
+        if not self.closed:
+            self._transport.send(packets.WRTE, self.local_id, self.remote_id, data)
 
     def write(self, data: Buffer) -> None:
         """Send all of `data`, waiting for acknowledgements as needed.
@@ -201,6 +219,8 @@ class Stream:
                     return False
             elif len(self._inbox) >= MAX_QUEUED_CHUNKS:
                 return False
+            if self.faults.spoils_input:
+                payload = self.faults.incoming(payload)
             self._inbox.append(payload)
             self._queued_bytes += len(payload)
             self._lock.notify_all()

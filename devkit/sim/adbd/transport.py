@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from devkit.sim.adbd import packets
+from devkit.sim.adbd.faults import FaultBoard
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.packets import Header, Packet, ProtocolError
 from devkit.sim.adbd.release import WireRelease
@@ -44,6 +45,7 @@ class Transport:
         serve: runs a service for a stream; called in a thread of its own with the service's name.
         release: the protocol of which Android release is spoken.
         authenticator: None lets every peer in.
+        faults: what goes wrong with the streams.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Transport:
         serve: Callable[[Transport, Stream, str], None],
         release: WireRelease,
         authenticator: Authenticator | None = None,
+        faults: FaultBoard | None = None,
     ) -> None:
         self.max_payload = packets.MAX_PAYLOAD_V1_BYTES
         self.delayed_ack = False
@@ -62,6 +65,7 @@ class Transport:
         self._serve = serve
         self._authenticator = authenticator
         self._release = release
+        self._faults = faults or FaultBoard(None)
         self._online = False
         self._peer_version = packets.VERSION_WITH_CHECKSUM
         self._streams: dict[int, Stream] = {}
@@ -184,6 +188,7 @@ class Transport:
         name = bytes(packet.payload).rstrip(b"\0").decode("utf-8", "surrogateescape")
         log(f"open {name[:500]!r}")
         stream = self._new_stream(remote_id, packet.arg1)
+        stream.service = name
         threading.Thread(target=self._serve, args=(self, stream, name), daemon=True).start()
 
     def _find(self, packet: Packet) -> Stream | None:
@@ -201,7 +206,7 @@ class Transport:
 
     def _new_stream(self, remote_id: int, window_bytes: int = 0) -> Stream:
         with self._table_lock:
-            stream = Stream(self, self._next_id, remote_id, window_bytes=window_bytes)
+            stream = Stream(self, self._next_id, remote_id, window_bytes=window_bytes, faults=self._faults)
             self._streams[self._next_id] = stream
             self._next_id = self._next_id % 0xFFFFFFFF + 1
         return stream

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from devkit import paths
 from devkit.errors import SimError
 from devkit.sim import models, state
+from devkit.sim.links import link_from
 from devkit.sim.releases import find_release
 from devkit.sim.request import PhoneRequest
 from devkit.sim.state import PhoneRecord
@@ -96,6 +98,8 @@ def test_bad_names(name: str) -> None:
 
 def test_requests_survive_the_command_line() -> None:
     request = PhoneRequest("p", "generic", 0, "/a b/adb 手", ("127.0.0.1", 5037), 1 << 20, 3, 4, None)
+    assert PhoneRequest.from_json(request.to_json()) == request
+    request = replace(request, link=link_from(rate="20mbit").as_dict(), connect_to=None)
     assert PhoneRequest.from_json(request.to_json()) == request
 
 
