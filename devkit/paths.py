@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from devkit.errors import FileError
+
 
 def _base(variable: str, fallback: str) -> Path:
     value = os.environ.get(variable, "")
@@ -14,7 +16,14 @@ def _base(variable: str, fallback: str) -> Path:
         return Path(value)
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local")
-    return Path.home() / fallback
+    try:
+        return Path.home() / fallback
+    except RuntimeError:
+        raise FileError(
+            "there is no home folder to keep anything in",
+            evidence="HOME is not set, and this user has none",
+            hints=["set HOME, or XDG_CONFIG_HOME, XDG_CACHE_HOME, XDG_STATE_HOME and XDG_DATA_HOME"],
+        ) from None
 
 
 def config_dir() -> Path:
@@ -56,7 +65,8 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644) -> 
     import tempfile
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
+    # A path need not be UTF-8; what it holds is written as it is.
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(fd, "wb") as file:

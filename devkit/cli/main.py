@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -34,33 +35,30 @@ def run(argv: Sequence[str]) -> int:
         return result if isinstance(result, int) else 0
     except typer.Exit as stop:
         return int(getattr(stop, "exit_code", 0))
-    except (KeyboardInterrupt, typer.Abort):
-        sink.note("interrupted")
-        return errors.EXIT_INTERRUPTED
+    except (_Interrupted, KeyboardInterrupt, typer.Abort):
+        return _interrupted(sink)
     except _Terminated as stop:
         return 128 + stop.number
+    except _ReaderGone:
+        return _reader_gone()
     except DevkitError as error:
         _show_traceback(sink)
         sink.error(error)
         return error.exit_code
-    except BrokenPipeError:
-        # The reader (head, less) has gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as error:
         if isinstance(error, _ClickError):
             return _usage_error(error)
-        import traceback
-
         _show_traceback(sink)
-        sink.error(
-            DevkitError(
-                f"devkit itself failed: {type(error).__name__}: {error}",
-                evidence="".join(traceback.format_tb(error.__traceback__)[-2:]),
-                hints=["run it again with --debug and report the traceback: this is a fault of devkit"],
-            )
-        )
+        sink.error(_own_fault(error))
         return errors.EXIT_DEVKIT_FAILED
+
+
+class _Interrupted(BaseException):
+    """Ctrl-C, in a form that typer does not turn into an exit without a word."""
+
+
+class _ReaderGone(BaseException):
+    """The reader of our output (head, less) has gone; typer would make it exit code 1."""
 
 
 class _Terminated(BaseException):
@@ -84,6 +82,64 @@ def _end_cleanly_on_signals() -> None:
             signal.signal(number, terminate)
 
 
+def _interrupted(sink: output.Output) -> int:
+    if sink.json_mode:
+        sink.error(DevkitError("interrupted", exit_code=errors.EXIT_INTERRUPTED))
+    else:
+        sink.note("interrupted")
+    return errors.EXIT_INTERRUPTED
+
+
+def _reader_gone() -> int:
+    """128 + SIGPIPE, as every program that writes into a closed pipe."""
+    # Keeps the interpreter from complaining at exit about what is still in its buffers.
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(null, stream.fileno())
+    return 128 + getattr(signal, "SIGPIPE", 13)
+
+
+# What a machine's state, not a fault of devkit, makes of a file operation.
+_REFUSALS = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR,
+    errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.EIO,
+)  # fmt: skip
+
+
+def _own_fault(error: Exception) -> DevkitError:
+    """The error for an exception that no room has explained."""
+    import traceback
+
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+        reason = os.strerror(error.errno)
+        return errors.FileError(
+            f"{name} cannot be used: {reason}" if name else f"a file cannot be used: {reason}",
+            evidence=str(error) if not name else None,
+            hints=_place_hints(name),
+        )
+    return DevkitError(
+        f"devkit itself failed: {type(error).__name__}: {error}",
+        evidence="".join(traceback.format_tb(error.__traceback__)[-2:]),
+        hints=["run it again with --debug and report the traceback: this is a fault of devkit"],
+    )
+
+
+def _place_hints(name: str) -> list[str]:
+    from devkit import paths
+
+    for variable, folder in (
+        ("XDG_STATE_HOME", paths.state_dir()),
+        ("XDG_CACHE_HOME", paths.cache_dir()),
+        ("XDG_CONFIG_HOME", paths.config_dir()),
+        ("XDG_DATA_HOME", paths.data_dir()),
+    ):
+        # The refused one may be a folder above that could not be made.
+        if name and (str(folder).startswith(name) or name.startswith(str(folder))):
+            return [f"{variable}=/another/folder devkit … keeps it elsewhere", f"ls -ld {folder.parent}"]
+    return [f"check the permissions and the free space there: ls -ld {name}; df {name}"] if name else []
+
+
 def _show_traceback(sink: output.Output) -> None:
     if sink.debug:
         import traceback
@@ -105,7 +161,16 @@ class LazyGroup(TyperGroup):
         command: Any = typer.main.get_command(app)
         command.name = cmd_name
         _add_common_options(command, entry.json)
+        _tidy_help(command)
         return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+        except KeyboardInterrupt:
+            raise _Interrupted from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
@@ -135,17 +200,31 @@ def _root() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    @app.callback()
-    def _callback(
-        version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
-    ) -> None:
-        if version:
+    def show_version(asked: bool) -> None:
+        if asked:
             from devkit import __version__
 
             output.current().data({"version": __version__}, f"devkit {__version__}")
             raise typer.Exit
 
-    return typer.main.get_command(app)
+    @app.callback()
+    def _callback(
+        version: bool = typer.Option(
+            False, "--version", help="Show the version and exit.", is_eager=True, callback=show_version
+        ),
+    ) -> None: ...
+
+    command: Any = typer.main.get_command(app)
+    command.params += _common_options()
+    return command
+
+
+def _tidy_help(command: Any) -> None:
+    """Completion is installed once, for devkit; lists of subcommands show whole sentences."""
+    command.params = [p for p in command.params if p.name not in ("install_completion", "show_completion")]
+    for sub in getattr(command, "commands", {}).values():
+        sub.short_help = (sub.help or "").partition("\n\n")[0]
+        _tidy_help(sub)
 
 
 def _add_common_options(command: Any, with_json: bool) -> None:

@@ -113,7 +113,63 @@ def test_config_keys_lists_all_options() -> None:
     assert {"engine", "device.serial", "profiles.NAME.options", "apps.NAME.files"} <= keys
 
 
-def test_a_closed_pipe_is_no_error() -> None:
+def test_a_closed_pipe_ends_it_as_it_ends_any_program() -> None:
     command = f"'{sys.executable}' -m devkit config keys | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert "Traceback" not in done.stderr and "Broken" not in done.stderr
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_version_is_json_when_asked() -> None:
+    assert json.loads(devkit("--version", "--json").stdout) == {"version": __version__}
+
+
+def test_common_options_may_come_before_the_command(tmp_path: Path) -> None:
+    assert json.loads(devkit("--json", "config", "show", cwd=tmp_path).stdout)["build.type"]
+
+
+def test_completion_is_offered_once_and_helps_are_whole_sentences() -> None:
+    assert "--install-completion" in devkit("--help").stdout
+    for words in (["device"], ["device", "list"], ["run"]):
+        assert "completion" not in devkit(*words, "--help").stdout
+    listed = devkit("device", "--help", COLUMNS="200").stdout
+    assert "with their state and what to do about it" in " ".join(listed.split())
+
+
+def test_completion_knows_the_lazy_commands() -> None:
+    for words, word_number, expected in (
+        ("devkit de", "1", {"demo", "deploy", "debug", "device"}),
+        ("devkit device se", "2", {"select"}),
+        ("devkit run --time", "2", {"--timeout"}),
+    ):
+        done = devkit(_DEVKIT_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=word_number)
+        assert set(done.stdout.split()) == expected, done.stderr
+    assert "complete_bash" in devkit(_DEVKIT_COMPLETE="source_bash").stdout
+
+
+def raising(exception: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """devkit whose settings cannot be loaded, for a reason given as Python text."""
+    code = (
+        "import errno, sys\nfrom devkit import config\nfrom devkit.cli.main import run\n"
+        f"def broken(*a, **k): raise {exception}\nconfig.load = broken\nsys.exit(run(sys.argv[1:]))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_refused_file_is_not_a_fault_of_devkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    refused = tmp_path / "state" / "devkit" / "file"
+    for number, reason in (("EACCES", "Permission denied"), ("ENOSPC", "No space left on device")):
+        done = raising(f"OSError(errno.{number}, 'x', {str(refused)!r})", "config", "show")
+        assert done.returncode == 125
+        assert f"{refused} cannot be used: {reason}" in done.stderr
+        assert "XDG_STATE_HOME=" in done.stderr and "fault" not in done.stderr
+    assert "devkit itself failed" in raising("OSError(errno.ENOENT, 'x', 'y')", "config", "show").stderr
+
+
+def test_ctrl_c_says_so_in_words_and_in_json() -> None:
+    done = raising("KeyboardInterrupt", "config", "show")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    done = raising("KeyboardInterrupt", "config", "show", "--json")
+    assert done.returncode == 130 and json.loads(done.stdout)["error"] == "interrupted"
