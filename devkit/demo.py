@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -266,13 +268,27 @@ def _closing(data: dict[str, Any], name: str, source: Path, keep: bool) -> str:
         return first + "\nthe virtual phone is gone; `--keep` leaves it running to play with"
     lines = [
         first,
-        f"the virtual phone runs on: sim:{name}. Try, in {source}:",
+        f"the virtual phone runs on: sim:{name}. Try:",
+        *(f"  {line}" for line in path_lines(Path(sys.executable).parent, shutil.which("devkit"))),
+        f"  cd {shlex.quote(str(source))}",
         f"  devkit run {APP} -s sim:{name}",
         f"  devkit debug {APP} -s sim:{name} --break MNN::Transformer::Llm::response",
         f"  devkit device shell -s sim:{name}",
         f"  devkit sim stop {name}",
     ]
     return "\n".join(lines)
+
+
+def path_lines(own: Path, found: str | None) -> list[str]:
+    """What makes `devkit` in the user's shell this devkit: nothing, or a line that sets PATH.
+
+    Args:
+        own: the folder of this Python's programs.
+        found: the devkit that the shell finds now.
+    """
+    if not (own / "devkit").exists() or (found and os.path.samefile(found, own / "devkit")):
+        return []
+    return [f'export PATH={shlex.quote(str(own))}:"$PATH"']
 
 
 def check_keep_name() -> None:

@@ -42,3 +42,15 @@ def test_the_example_has_exactly_one_marked_line() -> None:
         if demo.MARKER in line
     ]
     assert len(marked) == 1
+
+
+def test_the_shell_is_told_where_this_devkit_is(tmp_path: Path) -> None:
+    own = tmp_path / "环境 env"
+    own.mkdir()
+    assert demo.path_lines(own, None) == []  # run from a checkout: no program of that name
+    (own / "devkit").write_text("")
+    assert demo.path_lines(own, None) == [f"export PATH='{own}':\"$PATH\""]
+    assert demo.path_lines(own, str(own / "devkit")) == []
+    other = tmp_path / "devkit"
+    other.write_text("")
+    assert len(demo.path_lines(own, str(other))) == 1
