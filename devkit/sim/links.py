@@ -10,6 +10,8 @@ from devkit.errors import UsageError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)bit(?:/s)?", re.IGNORECASE)
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(|b|kb|mb|gb)", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
 _RATE_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 _DELAY_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 NO_LIMIT = "unlimited"
@@ -120,6 +122,18 @@ def parse_delay(text: str) -> float:
     if (match is None and text.strip() != "0") or delay > MAX_DELAY_S:
         raise UsageError(f"{text!r} is not a delay", hints=["10ms", "0.5s", "0"])
     return delay
+
+
+def parse_bytes(text: str) -> int:
+    """'256mb' → 256,000,000 bytes.
+
+    Raises:
+        UsageError: it is no size.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size", hints=["256mb", "4gb", "100kb", "4096"])
+    return round(float(match[1]) * _SIZE_UNITS[match[2].lower()])
 
 
 def show_rate(rate_bits_s: float | None) -> str:

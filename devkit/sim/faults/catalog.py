@@ -93,14 +93,11 @@ def plan_trouble(name: str, given: Mapping[str, Any]) -> Trouble:
 
 
 def _count(value: Any) -> int:
-    number = int(value)
-    if number < 0:
-        raise ValueError("it must not be negative")
-    return number
+    return links.parse_bytes(str(value))
 
 
 def _positive(value: Any) -> int:
-    number = int(value)
+    number = links.parse_bytes(str(value))
     if number < 1:
         raise ValueError("it must be at least 1")
     return number
