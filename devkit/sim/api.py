@@ -211,7 +211,12 @@ def _wait_ready(child: subprocess.Popen[bytes], fd: int, name: str, timeout_s: f
             raise SimError(what, evidence=_log_tail(name))
         error = json.loads(answer)["error"]
         if error is not None:
-            raise SimError(error["error"], evidence=error["evidence"], hints=error["hints"])
+            raise SimError(
+                error["error"],
+                evidence=error["evidence"],
+                hints=error["hints"],
+                exit_code=error["exit_code"],
+            )
         record = state.read_record(name)
         if record is None:
             raise SimError(f"the virtual phone {name} ended right after its start", evidence=_log_tail(name))
@@ -255,7 +260,8 @@ def _end(record: PhoneRecord) -> None:
             pass
         deadline = time.monotonic() + STOP_TIMEOUT_S / 2
         while time.monotonic() < deadline:
-            if not state.is_locked(record.name):
+            # The kernel frees the lock a moment before the process is gone.
+            if not state.is_locked(record.name) and not process.is_alive(record.pid):
                 state.sweep()
                 return
             time.sleep(0.01)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit import paths
-from devkit.errors import SimError
+from devkit.errors import EXIT_USAGE, SimError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -73,6 +73,7 @@ def check_name(name: str) -> None:
         raise SimError(
             f"{name!r} cannot be the name of a phone",
             hints=["use letters, digits, dots, dashes and underscores: devkit sim start phone-2"],
+            exit_code=EXIT_USAGE,
         )
 
 

@@ -6,6 +6,7 @@ everything on SIGTERM or when its owner is gone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -411,8 +412,10 @@ def _answer(fd: int, error: DevkitError | None) -> bool:
 
 
 def _log(text: str) -> None:
-    sys.stderr.write(time.strftime("%m-%d %H:%M:%S ") + text.rstrip() + "\n")
-    sys.stderr.flush()
+    # Where the log cannot be written (disk full), the starter must still be answered.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(time.strftime("%m-%d %H:%M:%S ") + text.rstrip() + "\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

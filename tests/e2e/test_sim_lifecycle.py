@@ -272,10 +272,10 @@ def test_a_full_disk_is_said_and_leaves_the_phone_alive(tmp_path: Path) -> None:
         assert b"No space left on device" in done.stderr
 
 
-def failure(**options: object) -> SimError:
+def failure(*, exit_code: int = 125, **options: object) -> SimError:
     with pytest.raises(SimError) as caught:
         sim.start_phone(**options)  # type: ignore[arg-type]
-    assert caught.value.exit_code == 125
+    assert caught.value.exit_code == exit_code
     return caught.value
 
 
@@ -309,7 +309,7 @@ def test_the_same_name_twice_at_once_gives_one_phone() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "手机", "-x", "x" * 65])
 def test_names_that_cannot_be(name: str) -> None:
-    assert "cannot be the name" in failure(name=name).what
+    assert "cannot be the name" in failure(name=name, exit_code=2).what
 
 
 def test_a_port_that_is_taken_or_belongs_to_emulators(state_home: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import threading
@@ -112,3 +113,12 @@ def test_connect_disconnects_first_and_tells_failures(
     assert adbserver.connect_device(address, "127.0.0.1:4") is None
     assert asked == [b"host:disconnect:127.0.0.1:4", b"host:connect:127.0.0.1:4"]
     assert adbserver.connect_device(address, "127.0.0.1:4") == "failed to connect"
+
+
+def test_a_log_that_cannot_be_written_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        supervisor._log("said into a full disk")  # raises nothing: the starter is still to be answered
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            full.flush()
