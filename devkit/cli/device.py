@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -109,6 +110,11 @@ def info(serial: str | None = _SERIAL) -> None:
         "model": device.model,
         "android": properties.get("ro.build.version.release"),
         "api_level": device.api_level,
+        "soc": {
+            "manufacturer": properties.get("ro.soc.manufacturer"),
+            "model": properties.get("ro.soc.model"),
+            "board": properties.get("ro.board.platform"),
+        },
         "abi": device.abi,
         "abilist": list(device.abilist),
         "virtual": device.is_virtual,
@@ -123,6 +129,7 @@ def info(serial: str | None = _SERIAL) -> None:
         ("phone", f"{device.serial} at adb server {device.server.name}"),
         ("model", device.model + (" (virtual)" if device.is_virtual else "")),
         ("Android", f"{data['android'] or '?'} (API {device.api_level})"),
+        ("SoC", _soc(properties)),
         ("ABI", ", ".join(device.abilist) + ("" if device.libc == "bionic" else f" ({device.libc})")),
         ("fingerprint", device.fingerprint),
         ("folder", folder),
@@ -131,6 +138,13 @@ def info(serial: str | None = _SERIAL) -> None:
         ("adb features", ", ".join(sorted(device.features))),
     ]
     output.current().data(data, output.table(rows))
+
+
+def _soc(properties: Mapping[str, str]) -> str:
+    """The chip, which phones tell since Android 12, and the board, which is all that older ones tell."""
+    chip = f"{properties.get('ro.soc.manufacturer', '')} {properties.get('ro.soc.model', '')}".strip()
+    board = properties.get("ro.board.platform", "")
+    return f"{chip or '?'} (board {board})" if board else chip or "?"
 
 
 @app.command("shell")

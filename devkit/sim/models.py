@@ -32,7 +32,16 @@ def host_abi() -> str:
 
 def model_names() -> list[str]:
     """All models there are."""
-    return sorted(_load())
+    return sorted(name for name in _load() if not name.startswith("."))
+
+
+def hardware_row(model: str) -> dict[str, Any]:
+    """What models.yaml says of a model's hardware, for `hardware.plan_files`.
+
+    Raises:
+        SimError: there is no such model.
+    """
+    return {key: value for key, value in _row(model).items() if key not in ("properties", "description")}
 
 
 def default_release(model: str) -> str:
@@ -68,12 +77,12 @@ def phone_properties(model: str, release: Release, *, abi: str, serial: str, ima
 
 
 def _row(model: str) -> dict[str, Any]:
-    models = _load()
-    if model not in models:
-        near = difflib.get_close_matches(model, models, n=1)
-        hint = f"did you mean {near[0]}?" if near else "known models: " + ", ".join(sorted(models))
+    known = model_names()
+    if model not in known:
+        near = difflib.get_close_matches(model, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "known models: " + ", ".join(known)
         raise SimError(f"there is no phone model named {model}", hints=[hint])
-    row: dict[str, Any] = models[model]
+    row: dict[str, Any] = _load()[model]
     return row
 
 

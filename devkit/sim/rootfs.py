@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.sim import image, namespaces
+from devkit.sim.hardware import FOLDERS, MEMINFO
 from devkit.sim.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 
 # In `control`: the id of the phone's boot. In /dev: where `control` appears.
@@ -47,6 +48,7 @@ _FOLDERS = {
     "storage/emulated/0": 0o771,
     "storage/self": 0o755,
     "sys": 0o755,
+    "sys/class": 0o755,
     "sys/devices": 0o755,
     "sys/devices/system": 0o755,
     "sys/devices/system/cpu": 0o755,
@@ -86,6 +88,7 @@ class RootPlan:
         data_limit_bytes: size of /data/local/tmp when it is memory.
         shared: a folder outside for /sdcard.
         keys: a folder outside for /data/misc/adb.
+        hardware: a folder outside with the model's own parts of /sys and /proc (see hardware.py).
         control: a folder outside in which the supervisor says what is wrong with the phone.
         properties: what `getprop` tells.
     """
@@ -96,6 +99,7 @@ class RootPlan:
     data_limit_bytes: int | None
     shared: Path
     keys: Path
+    hardware: Path
     control: Path
     properties: Mapping[str, str]
 
@@ -117,10 +121,7 @@ def build_root(plan: RootPlan) -> None:
     namespaces.bind(plan.system, root / "system", MS_RDONLY | MS_NOSUID | MS_NODEV)
     _mount_dev(root / "dev", plan)
     _mount_proc(root / "proc", plan.control / BOOT_ID)
-    # Engines read core counts and clock rates there. Some containers have no /sys.
-    cpus = Path("/sys/devices/system/cpu")
-    if cpus.is_dir():
-        namespaces.bind(cpus, root / "sys/devices/system/cpu", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    _mount_hardware(plan.hardware, root)
     _mount_data(plan)
     namespaces.bind(plan.keys, root / "data/misc/adb", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     namespaces.bind(plan.shared, root / "storage/emulated/0", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -183,6 +184,22 @@ def _mount_proc(proc: Path, boot_id: Path) -> None:
     random = proc / "sys/kernel/random/boot_id"
     if random.exists():
         namespaces.bind(boot_id, random, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+
+def _mount_hardware(hardware: Path, root: Path) -> None:
+    """Show the model's hardware, and this machine's processors where the model says nothing of them."""
+    read_only = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+    cpus = Path("sys/devices/system/cpu")
+    for name in FOLDERS:
+        source = hardware / name
+        # Engines read core counts and clock rates there. Some containers have no /sys.
+        if not source.is_dir() and Path(name) == cpus:
+            source = "/" / cpus
+        if source.is_dir():
+            (root / name).mkdir(mode=0o755, exist_ok=True)
+            namespaces.bind(source, root / name, read_only)
+    if (hardware / MEMINFO).exists():
+        namespaces.bind(hardware / MEMINFO, root / MEMINFO, read_only)
 
 
 def _mount_data(plan: RootPlan) -> None:

@@ -25,6 +25,7 @@ from devkit.sim import adbserver, image, models, refusals, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
+from devkit.sim.hardware import REFRESH_S, Hardware, plan_files, processors
 from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
 from devkit.sim.link import Link, bind_listener, start_link
 from devkit.sim.links import LinkSettings
@@ -83,6 +84,8 @@ class Supervisor:
         self._address: tuple[str, int] | None = request.connect_to
         self._serial = ""
         self._image_fd = -1
+        self._hardware: Hardware | None = None
+        self._moves_at = 0.0
         self._tracker: socket.socket | None = None
         self._reconnect_at = 0.0
         self._server_restarts = 0
@@ -121,6 +124,7 @@ class Supervisor:
         """Return when the phone is to end."""
         while True:
             ready, _, _ = select.select(self._watched(), [], [], self._patience())
+            self._move_hardware()
             if self._wakeup in ready and self._handle_signals():
                 return
             if self._request.lifeline_fd in ready and not os.read(self._request.lifeline_fd or 0, 512):
@@ -186,16 +190,28 @@ class Supervisor:
             serial="SIM" + secrets.token_hex(5).upper(),
             image=key[:8],
         )
-        folders = [self._dir / name for name in ("root", "data", "shared", "adb")]
+        folders = [self._dir / name for name in ("root", "data", "shared", "adb", "hardware")]
         for folder in folders:
             state.remove_tree(folder)
             folder.mkdir(parents=True)
             folder.chmod(0o771)
-        root, data, shared, keys = folders
+        root, data, shared, keys, hardware = folders
+        files = plan_files(models.hardware_row(self._request.model), processors())
+        if files:
+            self._hardware = Hardware(hardware, files)
+            self._hardware.write()
         limit = self._request.data_limit_bytes
         control = self._dir / CONTROL_DIR
         plan = RootPlan(
-            root, system, data if limit is None else None, limit, shared, keys, control, properties
+            root,
+            system,
+            data if limit is None else None,
+            limit,
+            shared,
+            keys,
+            hardware,
+            control,
+            properties,
         )
         setup = PhoneSetup(plan, release.wire, self._request.auth, self._dir / "adbd.log")
         try:
@@ -281,8 +297,19 @@ class Supervisor:
 
     def _patience(self) -> float | None:
         if not self._wants_connection():
-            return None
-        return max(0.05, self._reconnect_at - time.monotonic())
+            return REFRESH_S if self._hardware is not None else None
+        return min(REFRESH_S, max(0.05, self._reconnect_at - time.monotonic()))
+
+    def _move_hardware(self) -> None:
+        now = time.monotonic()
+        if self._hardware is None or now < self._moves_at:
+            return
+        self._moves_at = now + REFRESH_S
+        try:
+            self._hardware.move(now)
+        except OSError as error:
+            _log(f"the hardware stands still: {error}")
+            self._hardware = None
 
     def _handle_signals(self) -> bool:
         numbers = os.read(self._wakeup, 512)

@@ -8,9 +8,8 @@ import pytest
 
 from devkit import paths
 from devkit.errors import SimError
-from devkit.sim import models, state
+from devkit.sim import state
 from devkit.sim.links import link_from
-from devkit.sim.releases import find_release
 from devkit.sim.request import PhoneRequest
 from devkit.sim.state import PhoneRecord
 
@@ -101,23 +100,3 @@ def test_requests_survive_the_command_line() -> None:
     assert PhoneRequest.from_json(request.to_json()) == request
     request = replace(request, link=link_from(rate="20mbit").as_dict(), connect_to=None)
     assert PhoneRequest.from_json(request.to_json()) == request
-
-
-def test_models() -> None:
-    properties = models.phone_properties(
-        "generic", find_release("14"), abi="arm64-v8a", serial="SIM1", image="abcd1234"
-    )
-    assert properties["ro.product.cpu.abi"] == "arm64-v8a"
-    assert properties["ro.serialno"] == "SIM1"
-    assert "abcd1234" in properties["ro.build.fingerprint"]
-    assert properties["ro.build.version.sdk"] == "34"
-    # adb's banner separates with these.
-    for key in ("ro.product.name", "ro.product.model", "ro.product.device"):
-        assert not set(properties[key]) & set(";:= \n")
-    for key, value in properties.items():
-        assert "\n" not in value and "{" not in value, key
-        assert len(value) <= 91 or key.startswith("ro."), key
-    assert "generic" in models.model_names()
-    with pytest.raises(SimError) as caught:
-        models.phone_properties("pixel", find_release("14"), abi="x86_64", serial="", image="")
-    assert caught.value.hints == ("known models: generic",)
