@@ -54,7 +54,7 @@ def slow_phone(name: str, **link: str | None) -> dict[str, Any]:
         SimError: there is no such phone.
     """
     given = {key: value for key, value in link.items() if value is not None}
-    link_from(**given)
+    link_from(None, **given)
     answer: dict[str, Any] = ask(name, {"op": "slow", "link": given})
     return answer
 
