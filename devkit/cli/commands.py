@@ -26,5 +26,6 @@ COMMANDS: dict[str, Entry] = {
     "device": Entry("device", "List, choose and look at phones; a shell on one."),
     "sim": Entry("sim", "Start and stop virtual phones."),
     "ndk": Entry("ndk", "Find, install, choose and remove Android NDKs."),
+    "qnn": Entry("qnn", "Qualcomm's QNN (QAIRT) SDK: find, install and check it."),
     "config": Entry("config", "Show the settings in force and where each came from."),
 }

@@ -219,7 +219,12 @@ def _run(
 
 def _failed(what: str, text: str, log: IO[str]) -> BuildError:
     evidence = buildlog.first_errors(text) or process.tail(text)
-    return BuildError(what, evidence=evidence, hints=[f"the whole log: {log.name}"])
+    # The log holds what configuring said, too.
+    cause = buildlog.known_cause(Path(log.name).read_text("utf-8", "replace"))
+    if cause is not None:
+        evidence = f"{cause}\n{evidence}"
+    hints = ["set QNN_SDK_ROOT, or: devkit qnn sdk install"] if cause is not None else []
+    return BuildError(what, evidence=evidence, hints=[*hints, f"the whole log: {log.name}"])
 
 
 def _check_targets(plan: BuildPlan, targets: Sequence[str]) -> None:

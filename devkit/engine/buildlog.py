@@ -22,6 +22,8 @@ _ECHO = "linker command failed with exit code"  # clang's, after the linker has 
 _ERRORS = (_COMPILER_ERROR, _LINKER_ERROR, _OTHER_ERROR, _MAKE_NO_RULE)
 _CMAKE_ERROR = re.compile(r"^CMake Error\b")
 _UNUSED_HEADER = "Manually-specified variables were not used by the project:"
+_QNN_HEADER = re.compile(r"fatal error: '?(?:QNN/)?Qnn\w+\.h'?(?: file not found|: No such file)")
+_EMPTY_QNN_ROOT = re.compile(r"^(?:-- *)?QNN Root:[ \t]*$", re.MULTILINE)
 # CMake's words when it is about to throw away the user's -D options and go on.
 CACHE_DELETED = "You have changed variables that require your cache to be deleted"
 
@@ -60,6 +62,17 @@ def first_errors(text: str, limit: int = EVIDENCE_ERRORS) -> str:
         if len(found) == limit:
             break
     return "\n".join(found)
+
+
+def known_cause(text: str) -> str | None:
+    """What a failed build comes from when its errors only show the consequence, else None.
+
+    MNN prints an empty "QNN Root:" when it has no SDK, configures all the same, and the compiler
+    stops minutes later at the first QNN header (alibaba/MNN#4449).
+    """
+    if _QNN_HEADER.search(text) and _EMPTY_QNN_ROOT.search(text):
+        return "the cause: CMake had no QNN SDK (an empty 'QNN Root:' when it configured)"
+    return None
 
 
 def unused_variables(text: str) -> tuple[str, ...]:
