@@ -72,6 +72,8 @@ def start_phone(
     connect_to: tuple[str, int] | None = None,
     lifeline: bool = False,
     data_limit_bytes: int | None = None,
+    memory_limit_bytes: int | None = None,
+    su: bool = False,
     link: LinkSettings | None = None,
     timeout_s: float = START_TIMEOUT_S,
 ) -> Phone:
@@ -87,6 +89,8 @@ def start_phone(
         connect_to: have the adb server at this host and port connect to the phone instead.
         lifeline: the phone ends when this process does, however that happens.
         data_limit_bytes: /data/local/tmp is memory of this size instead of a folder on the disk.
+        memory_limit_bytes: when its programs use more together, the biggest is killed.
+        su: commands can be run as root.
         link: how fast and how far away it is; None for no limits.
 
     Raises:
@@ -119,6 +123,8 @@ def start_phone(
             adb=os.path.abspath(adb) if adb is not None else None,
             connect_to=connect_to,
             data_limit_bytes=data_limit_bytes,
+            memory_limit_bytes=memory_limit_bytes,
+            su=su,
             link=link.as_dict() if link is not None else None,
             lock_fd=lock,
             ready_fd=ready_write,

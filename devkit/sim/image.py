@@ -18,6 +18,7 @@ from pathlib import Path
 from devkit import paths
 from devkit.errors import SimError
 from devkit.sim import elf, ldcache
+from devkit.sim.native import attach
 from devkit.sim.releases import RELEASES_FILE, Release
 
 # Raise it whenever the same sources give another image.
@@ -124,6 +125,7 @@ def plan_system(release: Release) -> SystemPlan:
     programs = {
         name: found for name in contents["tools"] + contents["extras"] if (found := _find_program(name))
     }
+    programs |= {name: attach.applet() for name in contents["applets"]}
     optional = set(contents["fallbacks"])
     scripts = {
         path.name: path
@@ -137,7 +139,7 @@ def plan_system(release: Release) -> SystemPlan:
         programs.pop(name, None)
     # What decides over the name of the image is the same for all releases: see _prune.
     sources = [loader, shell, *programs.values(), CONTENTS_FILE, RELEASES_FILE]
-    sources += sorted(SCRIPTS_DIR.parent.glob("bin*/*"))
+    sources += [*sorted(SCRIPTS_DIR.parent.glob("bin*/*")), attach.linker_hook()]
     for name in release.removed_tools:
         programs.pop(name, None)
         scripts.pop(name, None)
@@ -174,7 +176,7 @@ def build_system(plan: SystemPlan, target: Path) -> None:
     for name, source in plan.scripts.items():
         shutil.copyfile(source, binaries / name)
         (binaries / name).chmod(0o755)
-    _copy_library(plan.loader, target / LOADER)
+    _copy_loader(plan.loader, target / LOADER)
     found = _closure(plan, list(copied))
     for name, source in found.items():
         _copy_library(source, libraries / name)
@@ -316,6 +318,18 @@ def _host_libraries() -> dict[str, Path]:
         return {}
     flags = ldcache.FLAGS[os.uname().machine]
     return {name: Path(path) for name, path in ldcache.read_cache(data, flags).items()}
+
+
+def _copy_loader(source: Path, target: Path) -> None:
+    data = source.read_bytes()
+    try:
+        data = attach.with_hook(data, attach.linker_hook().read_bytes())
+    except ValueError:
+        # An ld.so that is laid out otherwise works as well, but reports neither crashes nor missing
+        # libraries as Android does.
+        pass
+    target.write_bytes(elf.with_own_build_id(data))
+    target.chmod(0o755)
 
 
 def _copy_library(source: Path, target: Path) -> None:

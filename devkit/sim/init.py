@@ -102,7 +102,7 @@ def start_warden(setup: PhoneSetup, channel: socket.socket, keep_fds: set[int]) 
     supervisor = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _child(lambda: _warden(setup, channel, codecs, supervisor, report_write, keep_fds))
+        run_child(lambda: _warden(setup, channel, codecs, supervisor, report_write, keep_fds))
     os.close(report_write)
     return pid, report_read
 
@@ -131,7 +131,7 @@ def read_report(fd: int, timeout_s: float) -> None:
         raise SetupFailed(report["step"], report["errno"], report["text"])
 
 
-def _child(body: Callable[[], object]) -> NoReturn:
+def run_child(body: Callable[[], object]) -> NoReturn:
     """Run the body of a forked child; never return into the parent's code."""
     try:
         body()
@@ -143,7 +143,8 @@ def _child(body: Callable[[], object]) -> NoReturn:
         os._exit(70)
 
 
-def _report(fd: int, **content: object) -> None:
+def report_to(fd: int, **content: object) -> None:
+    """Tell whoever waits in `read_report`."""
     os.write(fd, json.dumps(content).encode())
     os.close(fd)
 
@@ -162,7 +163,7 @@ def _warden(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
-    _redirect_output(setup.log_file)
+    redirect_output(setup.log_file)
     _close_fds({0, 1, 2, channel.fileno(), report} | keep_fds)
     uid, gid = os.geteuid(), os.getegid()
     step = "user namespace"
@@ -173,7 +174,7 @@ def _warden(
         # After the change of credentials, which clears it.
         namespaces.die_with_parent()
     except OSError as error:
-        _report(report, ok=False, step=step, errno=error.errno or 0, text=str(error))
+        report_to(report, ok=False, step=step, errno=error.errno or 0, text=str(error))
         os._exit(1)
     if os.getppid() != supervisor:
         os._exit(1)
@@ -181,7 +182,7 @@ def _warden(
     pid = os.fork()
     if pid == 0:
         os.close(alive_write)
-        _child(lambda: _init(setup, channel, codecs, report, alive_read))
+        run_child(lambda: _init(setup, channel, codecs, report, alive_read))
     os.close(report)
     os.close(alive_read)
     channel.close()
@@ -195,7 +196,8 @@ def _warden(
     os.waitpid(pid, 0)
 
 
-def _redirect_output(log_file: Path) -> None:
+def redirect_output(log_file: Path) -> None:
+    """Let this process read nothing and write to a log."""
     null = os.open(os.devnull, os.O_RDWR)
     # O_APPEND, so that the log may be cut while it is written.
     log_fd = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -245,15 +247,15 @@ def _init(setup: PhoneSetup, channel: socket.socket, codecs: dict[int, Any], rep
         step = "first program"
         _check_programs()
     except OSError as error:
-        _report(report, ok=False, step=step, errno=error.errno or 0, text=str(error))
+        report_to(report, ok=False, step=step, errno=error.errno or 0, text=str(error))
         os._exit(1)
     namespaces.set_process_title("init")
     environment = {**ENVIRONMENT, "HOSTNAME": setup.root.properties.get("ro.product.device", HOST_NAME)}
     config = daemon.DaemonConfig(setup.root.properties, environment, setup.release, codecs)
     facts = PhoneFacts(setup.root.properties, environment, setup.su, setup.memory_limit_bytes)
     # Connections wait in the channel until adbd takes them, so the phone is up already.
-    _report(report, ok=True)
-    services = Services(facts, world, services_of(facts))
+    report_to(report, ok=True)
+    services = Services(facts, world, services_of(facts, world))
     adbd = _start_adbd(config, channel, world, auth=setup.auth)
     while True:
         pid, status = os.wait()
@@ -274,7 +276,7 @@ def _init(setup: PhoneSetup, channel: socket.socket, codecs: dict[int, Any], rep
 def _start_adbd(config: daemon.DaemonConfig, channel: socket.socket, world: ShellWorld, *, auth: bool) -> int:
     pid = os.fork()
     if pid == 0:
-        _child(lambda: _adbd(config, channel, world, auth=auth))
+        run_child(lambda: _adbd(config, channel, world, auth=auth))
     return pid
 
 

@@ -15,6 +15,8 @@ class PhoneRequest:
     Args:
         android: the release to imitate, None for the model's own.
         auth: adb hosts have to be allowed on the phone.
+        su: there is a `su` on it.
+        memory_limit_bytes: what its programs may use together, None without a limit.
         link: its LinkSettings as a dictionary, None for the fastest.
         lock_fd: the phone's lock, taken by whoever starts it.
         ready_fd: where the outcome is written as one JSON document.
@@ -33,6 +35,8 @@ class PhoneRequest:
     android: str | None = None
     auth: bool = False
     link: dict[str, Any] | None = None
+    su: bool = False
+    memory_limit_bytes: int | None = None
 
     @staticmethod
     def from_json(text: str) -> PhoneRequest:

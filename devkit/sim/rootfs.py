@@ -91,6 +91,7 @@ class RootPlan:
         hardware: a folder outside with the model's own parts of /sys and /proc (see hardware.py).
         control: a folder outside in which the supervisor says what is wrong with the phone.
         properties: what `getprop` tells.
+        su: there is a `su`.
     """
 
     root: Path
@@ -102,6 +103,7 @@ class RootPlan:
     hardware: Path
     control: Path
     properties: Mapping[str, str]
+    su: bool = False
 
 
 def build_root(plan: RootPlan) -> None:
@@ -118,6 +120,9 @@ def build_root(plan: RootPlan) -> None:
     for name, target in _LINKS.items():
         (root / name).symlink_to(target)
     _link_loader(root)
+    if plan.su:
+        # Where Magisk puts it: in the first folder of PATH.
+        (root / "product/bin/su").symlink_to("/system/bin/logcat")
     namespaces.bind(plan.system, root / "system", MS_RDONLY | MS_NOSUID | MS_NODEV)
     _mount_dev(root / "dev", plan)
     _mount_proc(root / "proc", plan.control / BOOT_ID)

@@ -5,14 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from devkit.sim.applets import Applet, applets_service
+from devkit.sim.crashes.service import LinkCheck, tombstoned_service
+from devkit.sim.linker.check import LinkService
 from devkit.sim.logs import logcat
 from devkit.sim.logs.logd import logd_service
+from devkit.sim.memory_killer import lmkd_service
 from devkit.sim.services import PhoneFacts, Service
+from devkit.sim.su import su_service
+from devkit.sim.users import ShellWorld
 
 
-def services_of(facts: PhoneFacts) -> list[Service]:
-    """The services of a phone, in the order in which they start."""
-    return [logd_service(), applets_service(_applets)]
+def services_of(facts: PhoneFacts, world: ShellWorld) -> list[Service]:
+    """The services of a phone, in the order in which they start.
+
+    Args:
+        world: of the shell user.
+    """
+    services = [logd_service(), tombstoned_service(_link_check), applets_service(_applets)]
+    if facts.su:
+        services.append(su_service(world))
+    if facts.memory_limit_bytes is not None:
+        services.append(lmkd_service())
+    return services
 
 
 def _applets(facts: PhoneFacts) -> Mapping[str, Applet]:
@@ -22,3 +36,7 @@ def _applets(facts: PhoneFacts) -> Mapping[str, Applet]:
         return logcat.main(arguments, environment, api_level=facts.api_level, user_build=user_build)
 
     return {"logcat": run_logcat}
+
+
+def _link_check(facts: PhoneFacts) -> LinkCheck:
+    return LinkService(facts.api_level).answer

@@ -212,8 +212,16 @@ class Supervisor:
             hardware,
             control,
             properties,
+            self._request.su,
         )
-        setup = PhoneSetup(plan, release.wire, self._request.auth, self._dir / "adbd.log")
+        setup = PhoneSetup(
+            plan,
+            release.wire,
+            self._request.auth,
+            self._dir / "adbd.log",
+            self._request.su,
+            self._request.memory_limit_bytes,
+        )
         try:
             self._warden, report = start_warden(setup, channel, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)

@@ -16,11 +16,13 @@ import struct
 import subprocess
 import termios
 import tty
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from devkit.sim.adbd.bridge import Wakeup, Writer, bridge, read_available
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.streams import Stream, StreamClosed
+from devkit.sim.tracing import attach_guard
 
 SHELL = "/system/bin/sh"
 EXIT_CANNOT_START = 126
@@ -287,6 +289,7 @@ class _Conversation:
 def _start_on_terminal(
     argv: list[str], environment: dict[str, str], *, raw: bool
 ) -> tuple[subprocess.Popen[bytes], int, None]:
+    guard = attach_guard()
     main_fd, program_fd = os.openpty()
     try:
         if raw:
@@ -298,7 +301,7 @@ def _start_on_terminal(
             stderr=program_fd,
             env=environment,
             cwd="/",
-            preexec_fn=_take_terminal,
+            preexec_fn=lambda: _take_terminal(guard),
         )
     except BaseException:
         os.close(main_fd)
@@ -309,9 +312,11 @@ def _start_on_terminal(
     return process, main_fd, None
 
 
-def _take_terminal() -> None:
+def _take_terminal(guard: Callable[[], None] | None) -> None:
     os.setsid()
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    if guard is not None:
+        guard()
 
 
 def _start_on_socket(
@@ -327,6 +332,7 @@ def _start_on_socket(
             env=environment,
             cwd="/",
             start_new_session=True,
+            preexec_fn=attach_guard(),
         )
         main.setblocking(False)
         return process, main.detach(), None
@@ -346,6 +352,7 @@ def _start_on_sockets(
             env=environment,
             cwd="/",
             start_new_session=True,
+            preexec_fn=attach_guard(),
         )
         main.setblocking(False)
         error_main.setblocking(False)

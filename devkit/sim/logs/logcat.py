@@ -6,10 +6,11 @@ import os
 import select
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from devkit.sim.logs.entry import Entry, parse_packet
 from devkit.sim.logs.options import LogcatError, Options, parse
+from devkit.sim.logs.readers import JOINED, MAX_JOINED_BYTES
 from devkit.sim.logs.usage import USAGE
 from devkit.sim.logs.wire import (
     BUFFER_NAMES,
@@ -25,7 +26,9 @@ from devkit.sim.logs.wire import (
 _READABLE_SINCE_API = 31
 _OLD_UNITS_TO_API = 29
 _KERNEL_SINCE_API = 26
-_BATCH = 1024
+_BATCH = 4096
+_BUSY_PACKETS = 64
+_BUSY_PAUSE_S = 0.004
 _DUMP_TIMEOUT_S = 2.0
 _CONTROL_TIMEOUT_S = 5.0
 _FILE_MODE = 0o640
@@ -158,6 +161,7 @@ class _Run:
             while not options.max_count or self._printed < options.max_count:
                 packets, ended = self._read(sock)
                 self._show(packets)
+                self._take_breath(len(packets))
                 if ended and options.ends:
                     return
                 if ended:
@@ -174,6 +178,7 @@ class _Run:
             request += f" tail={options.tail}"
         if options.pid:
             request += f" pid={options.pid}"
+        request += JOINED
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             sock.connect(SOCKET_FOLDER + LOGDR)
@@ -190,10 +195,10 @@ class _Run:
         receive = sock.recv
         try:
             while len(packets) < _BATCH:
-                packet = receive(MAX_ENTRY_BYTES)
-                if not packet:
+                joined = receive(MAX_JOINED_BYTES)
+                if not joined:
                     return packets, True
-                packets.append(packet)
+                packets.extend(_split(joined))
         except BlockingIOError:
             if not packets:
                 timeout = _DUMP_TIMEOUT_S if self._options.ends else None
@@ -202,6 +207,11 @@ class _Run:
         except ConnectionResetError:
             return packets, True
         return packets, False
+
+    def _take_breath(self, count: int) -> None:
+        """Under load wait a moment, so that more is written at once."""
+        if count >= _BUSY_PACKETS and not self._options.ends:
+            time.sleep(_BUSY_PAUSE_S)
 
     def _show(self, packets: list[bytes]) -> None:
         options, parts = self._options, []
@@ -269,3 +279,13 @@ class _Run:
             if os.path.exists(newer):
                 os.rename(newer, older)
         self._open_file(path)
+
+
+def _split(joined: bytes) -> Iterator[bytes]:
+    """The entries of a packet."""
+    at = 0
+    while at + ENTRY.size <= len(joined):
+        length, head = ENTRY.unpack_from(joined, at)[:2]
+        end = at + head + length
+        yield joined[at:end]
+        at = end

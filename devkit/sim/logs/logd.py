@@ -38,6 +38,8 @@ _BATCH = 512
 _USER_KNOWN_S = 1.0
 _MAX_COMMAND_BYTES = 4096
 _RECEIVE_BYTES = 4 * 1024 * 1024
+# Under load readers are served this often, not after every message.
+_FLUSH_PAUSE_S = 0.002
 
 
 def logd_service() -> Service:
@@ -67,6 +69,8 @@ class LogDaemon:
         self._readers: dict[int, Reader] = {}
         self._clients: dict[int, socket.socket] = {}
         self._poll = select.poll()
+        self._flushed_at = 0.0
+        self._flush_due = False
         self._folders: dict[int, Folder] = {}
         if api_level <= chatty.LAST_API_LEVEL:
             self._folders = {
@@ -85,6 +89,8 @@ class LogDaemon:
 
     def serve_once(self, timeout_ms: int | None) -> None:
         """Wait for something to do, and do it."""
+        if self._flush_due:
+            timeout_ms = 1
         for fd, events in self._poll.poll(timeout_ms):
             if fd == self._input.fileno():
                 self._receive()
@@ -96,6 +102,11 @@ class LogDaemon:
                 self._serve_reader(fd, events)
             elif fd in self._clients:
                 self._serve_client(fd)
+        if self._flush_due and time.monotonic() - self._flushed_at >= _FLUSH_PAUSE_S:
+            self._flushed_at = time.monotonic()
+            self._flush_due = False
+            for reader_fd in list(self._readers):
+                self._flush(reader_fd)
 
     # ---- messages
 
@@ -110,8 +121,7 @@ class LogDaemon:
                 break
             pid = CREDENTIALS.unpack(ancillary[0][2])[0] if ancillary else 0
             self._take(data, pid, now)
-        for fd in list(self._readers):
-            self._flush(fd)
+        self._flush_due = bool(self._readers)
 
     def _take(self, data: bytes, pid: int, now: float) -> None:
         if len(data) <= DATAGRAM.size:

@@ -11,6 +11,10 @@ from devkit.sim.logs.wire import BUFFER_NAMES
 
 # A reader so slow that this much waits for it is dropped, as logd does ("unexpected EOF").
 MIN_BACKLOG_BYTES = 4 * 1024 * 1024
+# Ends the request of a reader that takes several entries in one packet.
+JOINED = " joined"
+# A packet must fit into the kernel's usual buffer of 208 KiB, with room for another.
+MAX_JOINED_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class ReadRequest:
         tail: only the last entries, 0 for all.
         start: nanoseconds since 1970, 0 for the beginning.
         pid: 0 for all processes.
+        joined: it takes several entries in one packet. Only this phone's own logcat says so; Android's
+            readers get each entry for itself.
     """
 
     ends: bool
@@ -30,6 +36,7 @@ class ReadRequest:
     tail: int
     start: int
     pid: int
+    joined: bool
 
 
 def parse_request(text: str) -> ReadRequest:
@@ -42,7 +49,12 @@ def parse_request(text: str) -> ReadRequest:
     start = re.search(r" start=(\d+)(?:\.(\d{1,9}))?", text)
     start_ns = int(start[1]) * 10**9 + int((start[2] or "0").ljust(9, "0")) if start else 0
     return ReadRequest(
-        text.startswith("dumpAndClose"), mask, _number(text, "tail"), start_ns, _number(text, "pid")
+        ends=text.startswith("dumpAndClose"),
+        mask=mask,
+        tail=_number(text, "tail"),
+        start=start_ns,
+        pid=_number(text, "pid"),
+        joined=text.endswith(JOINED),
     )
 
 
@@ -71,14 +83,29 @@ class Reader:
         Raises:
             OSError: the reader is gone.
         """
-        waiting, send = self._waiting, self.socket.send
+        waiting = self._waiting
         try:
             while waiting:
-                send(waiting[0])
+                packet = waiting[0]
+                if self.request is not None and self.request.joined and len(waiting) > 1:
+                    packet = self._join()
+                self.socket.send(packet)
                 self._waiting_bytes -= len(waiting.popleft())
         except BlockingIOError:
             return False
         return True
+
+    def _join(self) -> bytes:
+        """Make one packet of the first that wait."""
+        waiting = self._waiting
+        parts: list[bytes] = []
+        size = 0
+        while waiting and (not parts or size + len(waiting[0]) <= MAX_JOINED_BYTES):
+            size += len(waiting[0])
+            parts.append(waiting.popleft())
+        packet = b"".join(parts)
+        waiting.appendleft(packet)
+        return packet
 
 
 def _number(text: str, name: str) -> int:
