@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import os
 import posixpath
 import secrets
 import stat
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import output
 from devkit.config import FileMapping
-from devkit.errors import PHONE, DeployError, DeviceError
+from devkit.errors import DeployError, FileError
 from devkit.runtime.hashes import HashCache, regular_files
+from devkit.runtime.staging import Arrival, place_files
 
 if TYPE_CHECKING:
     from devkit.device import Device
     from devkit.runtime.closure import Closure
 
 MANIFEST = ".devkit-manifest.json"
-_STAGING = ".devkit-staging-"
-_STALE_STAGING_MINUTES = 60
+_SHOWN_SKIPPED = 3
+NOT_THERE = "not on the phone"
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,11 @@ def plan_deployment(
 
     manifest, present = _look(device, folder)
     planned: list[DeployFile] = []
-    total = sum(local.stat().st_size for local, _ in wanted.values())
+    statuses = {local: _status(local) for local, _ in wanted.values()}
+    total = sum(status.st_size for status in statuses.values())
     with HashCache() as hashes, output.current().progress("hashing", total, unit="bytes") as bar:
         for remote, (local, reason) in wanted.items():
-            status = local.stat()
+            status = statuses[local]
             digest = hashes.sha256(local, bar.advance)
             executable = bool(status.st_mode & stat.S_IXUSR) or remote == closure.files[0].name
             action, why = _compare(remote, digest, status.st_size, manifest, present)
@@ -155,103 +157,24 @@ def plan_deployment(
 
 
 def apply_plan(device: Device, plan: DeployPlan) -> None:
-    """Make the phone's folder what the plan says.
+    """Make the phone's folder what the plan says; the manifest is written when all is in place.
 
-    Files travel under temporary names into a staging folder; only when all have arrived are they
-    moved to their places and the manifest is written. After a failure the phone holds what it
-    held before.
+    After a failure on the way the phone holds what it held before.
 
     Raises:
         DeployError: the phone refused a file (disk full, no permission).
         DeviceError: the phone or the link went away.
     """
-    from devkit.device import PushItem, quote
-
     pushing = plan.to_push
     if not pushing:
         return
-    staging = posixpath.join(plan.folder, _STAGING + secrets.token_hex(6))
-    folders = sorted({posixpath.dirname(posixpath.join(plan.folder, f.remote)) for f in pushing})
-    old = quote(["find", plan.folder, "-maxdepth", "1", "-name", _STAGING + "*",
-                 "-mmin", f"+{_STALE_STAGING_MINUTES}"])  # fmt: skip
-    made = device.shell(
-        f'{quote(["mkdir", "-p", staging, *folders])} && for d in $({old} 2>/dev/null); do rm -rf "$d"; done'
-    )
-    if made.exit_code != 0:
-        raise DeployError(
-            f"the folder {plan.folder} cannot be made on the phone",
-            where=PHONE,
-            evidence=made.stderr.decode("utf-8", "replace"),
-            hints=["choose another one: device.dir in devkit.yaml or --device-dir"],
-        )
-    items = [
-        PushItem(local=f.local, remote=posixpath.join(staging, str(i)), mode=f.mode, mtime_s=f.mtime_s)
-        for i, f in enumerate(pushing)
-    ]
     manifest = {
         "version": 1,
         "files": {f.remote: {"sha256": f.sha256, "size": f.size, "mtime": f.mtime_s} for f in plan.files},
     }
-    data = json.dumps(manifest, indent=1, sort_keys=True).encode()
-    items.append(PushItem(local=data, remote=posixpath.join(staging, "manifest"), mode=0o644, mtime_s=0))
-    label = f"pushing {len(pushing)} files"
-    with _staged(device, staging):
-        with output.current().progress(label, plan.push_bytes, unit="bytes") as bar:
-            device.push(items, bar.advance)
-        moves = [
-            quote(["mv", "-f", posixpath.join(staging, str(i)), posixpath.join(plan.folder, f.remote)])
-            for i, f in enumerate(pushing)
-        ]
-        moves.append(
-            quote(["mv", "-f", posixpath.join(staging, "manifest"), posixpath.join(plan.folder, MANIFEST)])
-        )
-        # One command line, fed through stdin: an argument list of thousands of files has a limit.
-        moved = device.shell("sh -e", stdin="\n".join(moves).encode() + b"\n", timeout_s=120)
-        if moved.exit_code != 0:
-            raise DeployError(
-                "the files arrived, but could not be moved to their places",
-                where=PHONE,
-                evidence=moved.stderr.decode("utf-8", "replace"),
-                hints=[f"devkit device shell -- ls -la {plan.folder}"],
-            )
-
-
-@contextlib.contextmanager
-def _staged(device: Device, staging: str) -> Iterator[None]:
-    """Remove the staging folder afterwards, also when something failed."""
-    from devkit.device import quote
-
-    try:
-        yield
-    except BaseException as error:
-        try:
-            device.shell(quote(["rm", "-rf", staging]))
-        except Exception:  # the first error is the one to tell
-            pass
-        if isinstance(error, DeviceError) and _is_full(error):
-            raise _disk_full(device, staging, error) from None
-        raise
-    device.shell(quote(["rm", "-rf", staging]))
-
-
-def _is_full(error: DeviceError) -> bool:
-    return "No space left on device" in f"{error.what} {error.evidence}"
-
-
-def _disk_full(device: Device, staging: str, error: DeviceError) -> DeployError:
-    from devkit.device import quote
-
-    folder = posixpath.dirname(staging)
-    try:
-        free = device.shell(quote(["df", "-h", folder])).text
-    except DeviceError:
-        free = ""
-    return DeployError(
-        "the phone's storage is full; what was there before is unchanged",
-        where=PHONE,
-        evidence=f"{error.evidence or error.what}\n{free}".strip(),
-        hints=[f"make room: devkit device shell -- du -sh {posixpath.dirname(folder)}/*"],
-    )
+    arrivals = [Arrival(f.local, f.remote, f.mode, f.mtime_s, is_new=f.why == NOT_THERE) for f in pushing]
+    content = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    place_files(device, plan.folder, arrivals, (MANIFEST, content), plan.push_bytes)
 
 
 def _claim(wanted: dict[str, tuple[Path, str]], remote: str, local: Path, reason: str) -> None:
@@ -273,17 +196,30 @@ def _expand(mapping: FileMapping) -> Iterator[tuple[str, Path]]:
             hints=["use a path relative to the app's folder"],
         )
     if mapping.local.is_dir():
-        for file in regular_files(mapping.local):
+        skipped: list[str] = []
+        for file in regular_files(mapping.local, lambda path, why: skipped.append(f"{path.name} ({why})")):
             inner = file.relative_to(mapping.local).as_posix()
             yield posixpath.normpath(posixpath.join(remote, inner)), file
+        if skipped:
+            more = f" and {len(skipped) - _SHOWN_SKIPPED} more" if len(skipped) > _SHOWN_SKIPPED else ""
+            shown = ", ".join(skipped[:_SHOWN_SKIPPED])
+            output.current().warn(f"not everything in {mapping.local} can travel: {shown}{more}")
     elif mapping.local.is_file():
         yield remote, mapping.local
     else:
+        found = "is neither a file nor a folder" if mapping.local.exists() else "does not exist"
         raise DeployError(
-            f"{mapping.local} does not exist",
+            f"{mapping.local} {found}",
             evidence="it is named under `files:` in devkit.yaml",
             hints=["devkit config show --origin says which line names it"],
         )
+
+
+def _status(local: Path) -> os.stat_result:
+    try:
+        return local.stat()
+    except OSError as error:
+        raise FileError(f"{local} cannot be read", evidence=str(error)) from None
 
 
 def _look(device: Device, folder: str) -> tuple[Mapping[str, Any], Mapping[str, tuple[int, int]]]:
@@ -321,7 +257,7 @@ def _compare(
 ) -> tuple[str, str]:
     known, there = manifest.get(remote), present.get(remote)
     if there is None:
-        return "push", "not on the phone"
+        return "push", NOT_THERE
     if known is None:
         return "push", "on the phone, but not by devkit"
     if known.get("sha256") != digest:

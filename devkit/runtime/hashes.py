@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+import os
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from devkit import paths
@@ -71,6 +73,40 @@ class HashCache:
         return digest.hexdigest()
 
 
-def regular_files(folder: Path) -> Iterable[Path]:
-    """All files below a folder, sorted, symbolic links followed."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())
+def regular_files(folder: Path, on_skipped: Callable[[Path, str], object]) -> list[Path]:
+    """All files below a folder, sorted. Links to files and to folders are followed.
+
+    Args:
+        on_skipped: told of everything else (a dead link, a pipe, a link that leads in a circle), with why.
+
+    Raises:
+        FileError: a folder cannot be read.
+    """
+    return sorted(_walk(folder, (), on_skipped))
+
+
+def _walk(
+    folder: Path, above: tuple[tuple[int, int], ...], on_skipped: Callable[[Path, str], object]
+) -> Iterator[Path]:
+    try:
+        status = folder.stat()
+        paths_inside = sorted(folder.iterdir())
+    except OSError as error:
+        raise FileError(f"{folder} cannot be read", evidence=os.strerror(error.errno or 0)) from None
+    identity = (status.st_dev, status.st_ino)
+    if identity in above:
+        on_skipped(folder, "a link that leads in a circle")
+        return
+    for path in paths_inside:
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            dead = path.is_symlink() and isinstance(error, FileNotFoundError)
+            on_skipped(path, "a link to nothing" if dead else os.strerror(error.errno or 0))
+            continue
+        if stat.S_ISREG(mode):
+            yield path
+        elif stat.S_ISDIR(mode):
+            yield from _walk(path, (*above, identity), on_skipped)
+        else:
+            on_skipped(path, "neither a file nor a folder")

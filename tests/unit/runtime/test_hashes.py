@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devkit.errors import FileError
-from devkit.runtime.hashes import HashCache
+from devkit.runtime.hashes import HashCache, regular_files
 
 
 def sha(data: bytes) -> str:
@@ -56,3 +56,36 @@ def test_a_damaged_cache_is_ignored(tmp_path: Path, content: str) -> None:
 def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
     with HashCache(tmp_path / "c") as hashes, pytest.raises(FileError, match="cannot be read"):
         hashes.sha256(tmp_path / "none")
+
+
+def test_links_are_followed_and_what_cannot_travel_is_told(tmp_path: Path) -> None:
+    outside, folder = tmp_path / "outside 外", tmp_path / "model"
+    (outside / "deep").mkdir(parents=True)
+    (outside / "deep" / "w.bin").write_text("w")
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    (folder / os.fsdecode(b"caf\xe9")).write_text("not UTF-8")
+    (folder / "blobs").symlink_to(outside)
+    (folder / "again").symlink_to(outside)
+    (folder / "link.txt").symlink_to("a.txt")
+    (folder / "dead").symlink_to("nowhere")
+    (folder / "self").symlink_to("self")
+    (folder / "sub" / "up").symlink_to(folder)
+    os.mkfifo(folder / "pipe")
+    skipped: dict[str, str] = {}
+    found = regular_files(folder, lambda path, why: skipped.setdefault(path.name, why))
+    assert {os.fspath(path.relative_to(folder)) for path in found} == {
+        "a.txt", os.fsdecode(b"caf\xe9"), "link.txt", "blobs/deep/w.bin", "again/deep/w.bin",
+    }  # fmt: skip
+    assert found == sorted(found)
+    assert skipped == {
+        "dead": "a link to nothing",
+        "self": "Too many levels of symbolic links",
+        "up": "a link that leads in a circle",
+        "pipe": "neither a file nor a folder",
+    }
+
+
+def test_a_folder_that_is_away(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="cannot be read"):
+        regular_files(tmp_path / "none", lambda *_: None)
