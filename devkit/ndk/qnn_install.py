@@ -140,8 +140,13 @@ def _by_archive(plan: QnnInstallPlan, what: str) -> None:
     assert archive is not None
     fetched = None
     if plan.url is not None:
-        fetched = fetch([plan.url], archive, sha1=plan.sha1, label=what)
-        _remember(plan.version, fetched)
+        try:
+            fetched = fetch([plan.url], archive, sha1=plan.sha1, label=what)
+        except FileError as error:
+            if plan.sha1 != _seen().get(plan.version, {}).get("sha1"):
+                raise
+            hint = f"the SHA-1 is that of your first download; --sha1 HEX expects another ({SEEN_FILE})"
+            raise FileError(error.what, evidence=error.evidence, hints=[*error.hints, hint]) from None
 
     def find_root(folder: Path) -> Path | None:
         roots = find_roots(folder)
@@ -157,6 +162,8 @@ def _by_archive(plan: QnnInstallPlan, what: str) -> None:
 
     install_zip(archive, plan.target, find_root=find_root, what=f"a QNN SDK ({HEADER})")
     if fetched is not None:
+        # Only now: what holds no SDK is nothing to hold a later download against.
+        _remember(plan.version, fetched)
         archive.unlink(missing_ok=True)
 
 

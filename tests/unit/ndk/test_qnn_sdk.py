@@ -238,7 +238,7 @@ def test_files_by_name(tmp_path: Path) -> None:
         ("envsetup.sh", None, "bin/envsetup.sh"),
     ]:
         assert sdk.find_file(name, target) == root / expected
-    with pytest.raises(ToolMissing, match="no libQnnHtp.so in this QNN SDK for hexagon-v75"):
+    with pytest.raises(ToolMissing, match=r"no libQnnHtp\.so in this QNN SDK for hexagon-v75"):
         sdk.find_file("libQnnHtp.so", "hexagon-v75")
     assert sdk.target_folders()[:2] == ("aarch64-android", "x86_64-linux-clang")
 
