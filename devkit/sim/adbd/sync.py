@@ -28,6 +28,7 @@ _DENT_V2 = struct.Struct("<4sIQQIIIIQqqqI")
 _SEND_V2 = struct.Struct("<4sII")
 _RECV_V2 = struct.Struct("<4sI")
 _PULL_BUFFER_BLOCKS = 15
+_DONE = _REQUEST.pack(b"DONE", 0)
 
 
 def pack_stat_v1(result: os.stat_result | None) -> bytes:
@@ -280,37 +281,44 @@ class _Session:
             raise failure("read failed", error) from None
         finally:
             os.close(fd)
-        self._stream.write(_REQUEST.pack(b"DONE", 0))
 
     def _send_plain(self, fd: int) -> None:
-        """Several DATA messages travel in one packet: the stream is stop-and-wait."""
+        """Several DATA messages travel in one packet, the last with DONE: the stream is stop-and-wait."""
         block = _REQUEST.size + MAX_DATA_BYTES
-        buffer = memoryview(bytearray(block * _PULL_BUFFER_BLOCKS))
-        while True:
+        buffer = memoryview(bytearray(block * _PULL_BUFFER_BLOCKS + len(_DONE)))
+        # What is no file may have nothing to say for a while: that travels as it comes.
+        is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+        ended = False
+        while not ended:
             filled = 0
-            while filled < len(buffer):
+            while filled + block <= len(buffer) - len(_DONE):
                 body = buffer[filled + _REQUEST.size : filled + block]
                 count = os.readv(fd, [body])
-                if count == 0:
+                ended = count == 0
+                if ended:
                     break
                 _REQUEST.pack_into(buffer, filled, b"DATA", count)
                 filled += _REQUEST.size + count
-                if count < MAX_DATA_BYTES:
+                if count < MAX_DATA_BYTES and not is_file:
                     break
-            if filled == 0:
-                return
+            if ended:
+                buffer[filled : filled + len(_DONE)] = _DONE
+                filled += len(_DONE)
             self._stream.write(buffer[:filled])
 
     def _send_compressed(self, fd: int, codec: Codec) -> None:
         compress, finish = codec.encoder()
         while data := os.read(fd, MAX_DATA_BYTES):
             self._send_data(compress(data))
-        self._send_data(finish())
+        self._send_data(finish(), _DONE)
 
-    def _send_data(self, data: bytes) -> None:
+    def _send_data(self, data: bytes, end: bytes = b"") -> None:
+        message = bytearray()
         for start in range(0, len(data), MAX_DATA_BYTES):
             piece = data[start : start + MAX_DATA_BYTES]
-            self._stream.write(_REQUEST.pack(b"DATA", len(piece)) + piece)
+            message += _REQUEST.pack(b"DATA", len(piece)) + piece
+        if message or end:
+            self._stream.write(message + end)
 
 
 _HANDLERS: dict[bytes, Callable[[_Session, bytes], None]] = {
