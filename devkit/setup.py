@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from devkit import config as configuration
 from devkit import engine, output
 from devkit.errors import ConfigError, DevkitError, ToolMissing, UsageError
-from devkit.ndk import environment, ndk_for
+from devkit.ndk import environment, ndk_for, qnn_install
+from devkit.ndk.qnn_sdk import QNN_VARIABLES, is_sdk, qnn_environment, qnn_sdk_for, tool_environment
 from devkit.ndk.store import apply_install, plan_install, use
 from devkit.ndk.user_config import set_user_value
 
 if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.ndk import Ndk
+    from devkit.ndk.qnn_sdk import QnnSdk
 
 RECOMMENDED_NDK = "r29"
 NONE = "none"
@@ -25,11 +29,13 @@ NONE = "none"
 class Choices:
     """The answers. None means: nobody has said, so ask (or take the default with --yes).
 
-    `ndk` is a release ("r29"), an NDK's folder or "none"; `shell_rc` whether to write the rc block;
-    `project` whether to write a devkit.yaml for the engine in the current folder.
+    `ndk` is a release ("r29"), an NDK's folder or "none"; `qnn_sdk` a version, an SDK's root or
+    "none"; `shell_rc` whether to write the rc block; `project` whether to write a devkit.yaml for
+    the engine in the current folder.
     """
 
     ndk: str | None = None
+    qnn_sdk: str | None = None
     shell_rc: bool | None = None
     project: bool | None = None
 
@@ -52,6 +58,7 @@ class Found:
 
     ndk: Ndk | None
     ndk_problem: DevkitError | None
+    qnn_sdk: QnnSdk | None
     engine_root: Path | None
     has_project_file: bool
     shell: str
@@ -70,10 +77,20 @@ def look_around(config: Config, environ: dict[str, str], ancestors: list[str]) -
             )
     except (ToolMissing, ConfigError) as error:
         problem = error
+    try:
+        qnn_sdk: QnnSdk | None = qnn_sdk_for(config, environ)
+    except (ToolMissing, ConfigError):
+        qnn_sdk = None
     shell = environment.detect_shell(environ, ancestors)
     root = config.source if engine.detect_engine(config.source) is not None else None
     return Found(
-        ndk, problem, root, config.project_file is not None, shell, environment.rc_file(shell, environ)
+        ndk=ndk,
+        ndk_problem=problem,
+        qnn_sdk=qnn_sdk,
+        engine_root=root,
+        has_project_file=config.project_file is not None,
+        shell=shell,
+        rc_file=environment.rc_file(shell, environ),
     )
 
 
@@ -82,6 +99,8 @@ def missing_answers(found: Found, choices: Choices) -> tuple[str, ...]:
     asked = []
     if choices.ndk is None and (found.ndk is None or found.ndk_problem is not None):
         asked.append("ndk")
+    if choices.qnn_sdk is None and found.qnn_sdk is None:
+        asked.append("qnn_sdk")
     if choices.project is None and found.engine_root is not None and not found.has_project_file:
         asked.append("project")
     if choices.shell_rc is None:
@@ -91,7 +110,8 @@ def missing_answers(found: Found, choices: Choices) -> tuple[str, ...]:
 
 def with_defaults(found: Found, choices: Choices) -> Choices:
     """The answers that `--yes` stands for."""
-    defaults: dict[str, Any] = {"ndk": RECOMMENDED_NDK, "project": True, "shell_rc": True}
+    # Not every engine needs the QNN SDK, and its licence is the user's to accept.
+    defaults: dict[str, Any] = {"ndk": RECOMMENDED_NDK, "qnn_sdk": NONE, "project": True, "shell_rc": True}
     return replace(choices, **{name: defaults[name] for name in missing_answers(found, choices)})
 
 
@@ -102,25 +122,47 @@ def set_up(config: Config, found: Found, choices: Choices, environ: dict[str, st
         UsageError: `choices.ndk` is neither a release nor a folder.
         ToolFailed, FileError, …: a download or a file failed; what was done before stays done.
     """
-    steps = [_ndk(found, choices), _project(found, choices)]
+    steps = [_ndk(found, choices), _qnn_sdk(found, choices), _project(found, choices)]
     # Read again: the NDK may be there only now.
     fresh = configuration.load(config.root, environ=environ)
     steps.append(_shell_rc(fresh, found, choices, environ))
     return steps
 
 
-def find_exports(config: Config, environ: dict[str, str] | None = None) -> environment.Exports:
-    """What there is to export, and notes for what is not there."""
+def find_exports(config: Config, environ: Mapping[str, str] | None = None) -> environment.Exports:
+    """What there is to export, and notes for what is not there.
+
+    The QNN SDK's LD_LIBRARY_PATH is left out: in a shell it would change what every other program
+    loads (`qnn_tool_libraries` is for its own tools).
+    """
     notes: list[str] = []
     variables: dict[str, str] = {}
-    folders: list[str] = []
+    additions: list[tuple[str, str]] = []
     try:
         ndk = ndk_for(config, environ)
         variables |= ndk.environment
-        folders.append(str(ndk.prebuilt / "bin"))
+        additions.append(("PATH", str(ndk.prebuilt / "bin")))
     except ToolMissing as missing:
         notes.append(f"no Android NDK: {missing.what}")
-    return environment.Exports(tuple(variables.items()), tuple(folders), tuple(notes))
+    try:
+        values = qnn_environment(qnn_sdk_for(config, environ))
+        variables |= {name: values[name] for name in QNN_VARIABLES}
+        for name in ("PATH", "PYTHONPATH"):
+            additions += [(name, folder) for folder in values.get(name, "").split(os.pathsep) if folder]
+    except ToolMissing as missing:
+        notes.append(f"no QNN SDK: {missing.what}")
+    return environment.Exports(tuple(variables.items()), tuple(additions), tuple(notes))
+
+
+def qnn_tool_libraries(config: Config, program: Path) -> dict[str, str]:
+    """LD_LIBRARY_PATH for a program of the QNN SDK; nothing for any other program."""
+    try:
+        sdk = qnn_sdk_for(config)
+    except ToolMissing:
+        return {}
+    if not program.resolve().is_relative_to(sdk.path.resolve()):
+        return {}
+    return {name: v for name, v in tool_environment(sdk).items() if name == "LD_LIBRARY_PATH"}
 
 
 def _ndk(found: Found, choices: Choices) -> Step:
@@ -146,6 +188,29 @@ def _ndk(found: Found, choices: Choices) -> Step:
         return Step("ndk", "there", f"{ndk.release} in {ndk.path}")
     use(ndk)
     return Step("ndk", "done", f"{ndk.release} is installed in {ndk.path} and used from now on")
+
+
+def _qnn_sdk(found: Found, choices: Choices) -> Step:
+    wanted = choices.qnn_sdk
+    if wanted is None:
+        assert found.qnn_sdk is not None
+        return Step("qnn-sdk", "there", f"{found.qnn_sdk.version} in {found.qnn_sdk.path}")
+    if wanted == NONE:
+        return Step("qnn-sdk", "left out", "no QNN SDK was asked for")
+    if _looks_like_a_path(wanted):
+        root = Path(wanted).expanduser().absolute()
+        if not is_sdk(root):
+            raise UsageError(
+                f"--qnn-sdk {wanted}: this is no QNN SDK's root", hints=[f"devkit qnn sdk check {wanted}"]
+            )
+        before = configuration.load().qnn.path
+        if before is not None and before.resolve() == root.resolve():
+            return Step("qnn-sdk", "there", f"{root} is the chosen one already")
+        set_user_value("qnn.path", str(root))
+        return Step("qnn-sdk", "done", f"{root} is used from now on")
+    plan = qnn_install.plan_install(wanted)
+    sdk = qnn_install.apply_install(plan)
+    return Step("qnn-sdk", "there" if plan.installed else "done", f"{sdk.version} in {sdk.path}")
 
 
 def _project(found: Found, choices: Choices) -> Step:

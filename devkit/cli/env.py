@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,7 @@ from devkit import output
 from devkit.errors import ToolMissing, UsageError
 
 if TYPE_CHECKING:
+    from devkit.config import Config
     from devkit.ndk.environment import Exports
 
 app = typer.Typer(rich_markup_mode=None)
@@ -50,11 +52,12 @@ def env(
         text = f"took devkit's block out of {file}" if removed else f"{file} has no block of devkit"
         sink.data({"file": str(file), "changed": removed}, text)
         return
-    exports = find_exports(configuration.load())
+    settings = configuration.load()
+    exports = find_exports(settings)
     for note in exports.notes:
         sink.note(note)
     if command:
-        run_with(exports, command)
+        run_with(settings, exports, command)
     text = environment.render(exports, name)
     if install:
         if not exports.variables:
@@ -67,20 +70,23 @@ def env(
         what = f"wrote devkit's block into {file}" if changed else f"{file} holds it already"
         sink.data({"file": str(file), "changed": changed, "shell": name}, what)
         return
-    data = {"shell": name, "variables": dict(exports.variables), "path": list(exports.path)}
+    data = {"shell": name, "variables": dict(exports.variables), "additions": list(exports.additions)}
     sink.data(data, text)
 
 
-def run_with(exports: Exports, command: list[str]) -> None:
+def run_with(settings: Config, exports: Exports, command: list[str]) -> None:
     """Become `command` with the exports set. Does not return.
 
     Raises:
         ToolMissing: there is no such program.
     """
+    from devkit.setup import qnn_tool_libraries
+
     environ = exports.apply(os.environ)
     program = shutil.which(command[0], path=environ["PATH"])
     if program is None:
         raise ToolMissing(f"{command[0]} was not found", evidence="PATH=" + environ["PATH"])
+    environ |= qnn_tool_libraries(settings, Path(program))
     if os.name == "nt":
         from devkit import process
 

@@ -25,6 +25,10 @@ def setup(
     ndk: Annotated[
         str | None, typer.Option(metavar="RELEASE|DIR|none", help="Android NDK to install or to use.")
     ] = None,
+    qnn_sdk: Annotated[
+        str | None,
+        typer.Option("--qnn-sdk", metavar="VERSION|DIR|none", help="QNN SDK to install or to use."),
+    ] = None,
     shell_rc: Annotated[
         bool | None,
         typer.Option("--shell-rc/--no-shell-rc", help="Write the variables into the shell's rc file."),
@@ -41,7 +45,7 @@ def setup(
     environ = dict(os.environ)
     settings = configuration.load()
     found = look_around(settings, environ, environment.ancestor_names())
-    choices = Choices(ndk, shell_rc, project)
+    choices = Choices(ndk, qnn_sdk, shell_rc, project)
     choices = with_defaults(found, choices) if yes else _ask(found, choices)
     steps = set_up(settings, found, choices, environ)
     report = examine(configuration.load(), environ=environ)
@@ -61,6 +65,7 @@ def _ask(found: Found, choices: Choices) -> Choices:
     if questions and not (sys.stdin.isatty() and sys.stderr.isatty()):
         flags = {
             "ndk": "--ndk r29",
+            "qnn_sdk": "--qnn-sdk DIR or --qnn-sdk none",
             "project": "--project or --no-project",
             "shell_rc": "--shell-rc or --no-shell-rc",
         }
@@ -75,6 +80,11 @@ def _ask(found: Found, choices: Choices) -> Choices:
             "Android NDK: a release to install, the folder of one, or none", default=RECOMMENDED_NDK, err=True
         )
         choices = replace(choices, ndk=NONE if answer.lower() in (NONE, "no", "n") else answer)
+    if "qnn_sdk" in questions:
+        answer = typer.prompt(
+            "QNN SDK: the root of one, a version to install, or none", default=NONE, err=True
+        )
+        choices = replace(choices, qnn_sdk=NONE if answer.lower() in (NONE, "no", "n") else answer)
     if "project" in questions:
         question = f"write a devkit.yaml for the engine in {found.engine_root}?"
         choices = replace(choices, project=typer.confirm(question, default=True, err=True))

@@ -16,7 +16,7 @@ from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Section
 from devkit.errors import DevkitError, FileError, ToolMissing, UsageError
 
 if TYPE_CHECKING:
-    from devkit.config import Config
+    from devkit.config import AppConfig, Config
     from devkit.device import Device
 
 MIN_PYTHON = (3, 10)
@@ -36,6 +36,7 @@ def examine_machine(
     _build_tools(section, environ, needed=has_engine)
     _compiler(section, environ, needed=has_engine and virtual)
     _ndk(section, config, device, has_engine=has_engine)
+    _qnn_sdk(section, config)
     _apps(section, config, device)
     _debugger(section, config, device, needed=has_engine)
     _optional_tools(section, environ)
@@ -111,6 +112,39 @@ def _ndk(section: Section, config: Config, device: Device | None, *, has_engine:
         )  # fmt: skip
     else:
         section.add("ndk", "Android NDK", OK, where)
+
+
+def _qnn_sdk(section: Section, config: Config) -> None:
+    """Needed when an app wants QNN libraries along, or its profile builds the QNN backend."""
+    from devkit.ndk.qnn_check import check_sdk, first_broken
+    from devkit.ndk.qnn_sdk import qnn_sdk_for
+
+    users = [name for name, app in config.apps.items() if app.backend != "none" or _builds_qnn(config, app)]
+    named = config.qnn.path is not None or config.qnn.version is not None
+    try:
+        sdk = qnn_sdk_for(config)
+    except DevkitError as error:
+        if users or named:
+            section.broken("qnn", "QNN SDK", error)
+        else:
+            section.add("qnn", "QNN SDK", NOT_NEEDED, "no app uses QNN")
+        return
+    where = f"{sdk.version} in {sdk.path}, named by {sdk.origin}"
+    problem = first_broken(check_sdk(sdk, scripts=False))
+    if problem is not None:
+        state = BROKEN if users or named else WARNING
+        text = "\n".join(part for part in (where, problem.text, problem.evidence) if part)
+        section.add("qnn", "QNN SDK", state, text, [problem.hint] if problem.hint else ())
+    elif sdk.conflicts:
+        section.add("qnn", "QNN SDK", WARNING, f"{where}\nother variables name: {'; '.join(sdk.conflicts)}",
+                    ["let QNN_SDK_ROOT and QAIRT_SDK_ROOT agree: devkit env --install"])  # fmt: skip
+    else:
+        section.add("qnn", "QNN SDK", OK, where)
+
+
+def _builds_qnn(config: Config, app: AppConfig) -> bool:
+    profile = engine.profiles_for(config).get(app.profile)
+    return profile is not None and profile.options.get("MNN_QNN", "OFF") == "ON"
 
 
 def _apps(section: Section, config: Config, device: Device | None) -> None:

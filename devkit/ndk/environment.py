@@ -22,22 +22,23 @@ BACKUP_SUFFIX = ".devkit-backup"
 
 @dataclass(frozen=True)
 class Exports:
-    """Variables to set, folders to add at the end of PATH, and why something is not there.
+    """Variables to set, folders to add to list variables, and why something is not there.
 
-    PATH additions come last on purpose: an SDK's own clang or python must not hide the machine's.
+    `additions` are (variable, folder) pairs, as ("PATH", "/opt/ndk/bin"). They come last on
+    purpose: an SDK's own clang or python must not hide the machine's.
     """
 
     variables: tuple[tuple[str, str], ...]
-    path: tuple[str, ...] = ()
+    additions: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     def apply(self, environ: Mapping[str, str]) -> dict[str, str]:
         """An environment with these exports on top."""
         result = {**environ, **dict(self.variables)}
-        known = result.get("PATH", "").split(os.pathsep)
-        result["PATH"] = os.pathsep.join(
-            [*(p for p in known if p), *(p for p in self.path if p not in known)]
-        )
+        for name, folder in self.additions:
+            known = [part for part in result.get(name, "").split(os.pathsep) if part]
+            if folder not in known:
+                result[name] = os.pathsep.join([*known, folder])
         return result
 
 
@@ -52,12 +53,18 @@ def render(exports: Exports, shell: str) -> str:
     lines: list[str] = []
     if shell == "fish":
         lines += [f"set -gx {name} {_fish(value)}" for name, value in exports.variables]
-        lines += [f"contains -- {_fish(p)} $PATH; or set -gx PATH $PATH {_fish(p)}" for p in exports.path]
+        for name, folder in exports.additions:
+            word = _fish(folder)
+            lines.append(f"contains -- {word} ${name}; or set -gx --path {name} ${name} {word}")
     else:
         lines += [f"export {name}={shlex.quote(value)}" for name, value in exports.variables]
-        for folder in exports.path:
+        for name, folder in exports.additions:
             word = shlex.quote(folder)
-            lines.append(f'case ":$PATH:" in *:{word}:*) ;; *) export PATH="$PATH":{word} ;; esac')
+            # ${X-}: also under `set -u`.
+            lines.append(
+                f'case ":${{{name}-}}:" in *:{word}:*) ;; '
+                f'*) export {name}="${{{name}:+${name}:}}"{word} ;; esac'
+            )
     return "".join(line + "\n" for line in lines)
 
 

@@ -79,6 +79,8 @@ def test_without_an_engine_it_is_a_laptop(sim: Sim, devkit: Cli) -> None:
         ("apps: {a: {target: ./for_arm64}}\n", "apps"),
         ("lldb: {path: /no/such/lldb}\n", "lldb"),
         ("lldb: {path: /bin/true, server: ./for_arm64}\n", "lldb"),
+        ("qnn: {path: no sdk}\n", "qnn"),
+        ("apps: {a: {backend: htp}}\n", "qnn"),
         ("adb: {path: /no/such/adb}\n", "adb"),
         ("adb: {server: '127.0.0.1:1'}\n", "phone"),
         ("device: {serial: 'sim:nobody'}\n", "phone"),

@@ -10,7 +10,14 @@ import pytest
 from tests.e2e.support import REPO, Cli, Sim
 from tests.e2e.test_run import Terminal
 
-NO_NDK = {"ANDROID_NDK": "", "ANDROID_NDK_ROOT": "", "ANDROID_NDK_HOME": "", "ANDROID_HOME": ""}
+NO_NDK = {
+    "ANDROID_NDK": "",
+    "ANDROID_NDK_ROOT": "",
+    "ANDROID_NDK_HOME": "",
+    "ANDROID_HOME": "",
+    "QNN_SDK_ROOT": "",
+    "QAIRT_SDK_ROOT": "",
+}
 
 
 @pytest.fixture
@@ -63,13 +70,13 @@ def test_scripted_and_idempotent(sim: Sim, home: Path, engine: Path, ndk: Path, 
     first = devkit(*command, cwd=engine)
     assert first.code == 0, first.out + first.err
     states = {step["name"]: step["state"] for step in first.data["steps"]}
-    assert states == {"ndk": "done", "project": "done", "shell": "done"}
+    assert states == {"ndk": "done", "qnn-sdk": "left out", "project": "done", "shell": "done"}
     assert first.data["doctor"]["first_broken"] is None
     assert f"ANDROID_NDK='{ndk}'" in next(home.glob(".*rc")).read_text()
     before = {file: file.read_bytes() for file in [*home.rglob("*rc"), engine / "devkit.yaml"]}
     again = devkit(*command, cwd=engine)
     assert again.code == 0
-    assert {step["state"] for step in again.data["steps"]} == {"there"}
+    assert {step["state"] for step in again.data["steps"]} == {"there", "left out"}
     assert {file: file.read_bytes() for file in before} == before
 
 
@@ -103,6 +110,8 @@ def test_asked_on_a_terminal(sim: Sim, home: Path, engine: Path, monkeypatch: py
     terminal = Terminal("setup")
     terminal.wait_for(b"Android NDK: a release to install")
     terminal.type(b"none\r")
+    terminal.wait_for(b"QNN SDK: the root of one")
+    terminal.type(b"\r")
     terminal.wait_for(b"write a devkit.yaml")
     terminal.type(b"y\r")
     terminal.wait_for(b"write the variables into")

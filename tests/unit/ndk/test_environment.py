@@ -16,7 +16,10 @@ from devkit.ndk import environment
 from devkit.ndk.environment import BACKUP_SUFFIX, BEGIN, END, Exports, install_block, uninstall_block
 
 NASTY = '/opt/n d k/it\'s "$HOME" `id` \\ 中'
-EXPORTS = Exports((("ANDROID_NDK", NASTY), ("B", "plain")), ("/opt/x y/bin", "/usr/bin"))
+EXPORTS = Exports(
+    (("ANDROID_NDK", NASTY), ("B", "plain")),
+    (("PATH", "/opt/x y/bin"), ("PATH", "/usr/bin"), ("PYTHONPATH", "/py it's")),
+)
 
 
 @pytest.mark.parametrize("shell", environment.SHELLS)
@@ -35,11 +38,13 @@ def test_a_real_shell_reads_exactly_the_values(shell: str, tmp_path: Path) -> No
     assert got["ANDROID_NDK"] == NASTY and got["B"] == "plain"
     # Last, and once, although it was read twice; /usr/bin was there already.
     assert got["PATH"] == "/usr/bin:/bin:/opt/x y/bin"
+    assert got["PYTHONPATH"] == "/py it's"
 
 
 def test_apply_is_what_the_shells_do() -> None:
     got = EXPORTS.apply({"PATH": "/usr/bin:/bin", "B": "old"})
-    assert got == {"ANDROID_NDK": NASTY, "B": "plain", "PATH": "/usr/bin:/bin:/opt/x y/bin"}
+    path = "/usr/bin:/bin:/opt/x y/bin"
+    assert got == {"ANDROID_NDK": NASTY, "B": "plain", "PATH": path, "PYTHONPATH": "/py it's"}
 
 
 def test_an_unknown_shell_is_a_usage_error() -> None:
