@@ -14,16 +14,17 @@ from pathlib import Path
 from types import TracebackType
 
 import devkit
-from devkit import process
-from devkit.errors import SimError
+from devkit import output, process
+from devkit.errors import SimError, UsageError
 from devkit.sim import state
 from devkit.sim.links import LinkSettings
-from devkit.sim.request import PhoneRequest
+from devkit.sim.request import AUTO, NAMESPACES, REDUCED, PhoneRequest
 from devkit.sim.state import PhoneRecord
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 3.0
 LOCK_PATIENCE_S = 0.3
+CONFINEMENT_VARIABLE = "DEVKIT_SIM_CONFINEMENT"
 
 
 class Phone:
@@ -75,6 +76,7 @@ def start_phone(
     memory_limit_bytes: int | None = None,
     su: bool = False,
     link: LinkSettings | None = None,
+    confinement: str | None = None,
     timeout_s: float = START_TIMEOUT_S,
 ) -> Phone:
     """Start a virtual phone and wait until it can be used.
@@ -92,6 +94,8 @@ def start_phone(
         memory_limit_bytes: when its programs use more together, the biggest is killed.
         su: commands can be run as root.
         link: how fast and how far away it is; None for no limits.
+        confinement: "namespaces", "reduced" (a plain folder) or "auto" (the first that this machine
+            allows, with a warning if it is the second); None for what DEVKIT_SIM_CONFINEMENT says.
 
     Raises:
         SimError: the phone could not be started; nothing of it is left then.
@@ -126,6 +130,7 @@ def start_phone(
             memory_limit_bytes=memory_limit_bytes,
             su=su,
             link=link.as_dict() if link is not None else None,
+            confinement=_confinement(confinement),
             lock_fd=lock,
             ready_fd=ready_write,
             lifeline_fd=lifeline_read,
@@ -165,6 +170,16 @@ def list_phones() -> list[PhoneRecord]:
     """The phones of this user that are running."""
     records = [state.read_record(name) for name in state.known_names() if state.is_locked(name)]
     return [record for record in records if record is not None]
+
+
+def _confinement(wanted: str | None) -> str:
+    known = (AUTO, NAMESPACES, REDUCED)
+    chosen = wanted or os.environ.get(CONFINEMENT_VARIABLE) or AUTO
+    if chosen not in known:
+        raise UsageError(
+            f"a virtual phone cannot be confined by {chosen!r}", hints=[f"one of: {', '.join(known)}"]
+        )
+    return chosen
 
 
 def _lock(name: str) -> int:
@@ -215,7 +230,8 @@ def _wait_ready(child: subprocess.Popen[bytes], fd: int, name: str, timeout_s: f
         if not answer:
             what = f"the virtual phone {name} does not start (exit code {child.wait()})"
             raise SimError(what, evidence=_log_tail(name))
-        error = json.loads(answer)["error"]
+        report = json.loads(answer)
+        error = report["error"]
         if error is not None:
             raise SimError(
                 error["error"],
@@ -226,6 +242,8 @@ def _wait_ready(child: subprocess.Popen[bytes], fd: int, name: str, timeout_s: f
         record = state.read_record(name)
         if record is None:
             raise SimError(f"the virtual phone {name} ended right after its start", evidence=_log_tail(name))
+        if report["notice"] is not None:
+            output.current().warn(report["notice"])
         return record
     except BaseException:
         child.terminate()

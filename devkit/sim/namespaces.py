@@ -239,9 +239,18 @@ def drop_privileges() -> None:
     """
     for capability in range(_LAST_CAPABILITY + 1):
         _prctl(_PR_CAPBSET_DROP, capability)
-    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "prctl(PR_SET_NO_NEW_PRIVS)")
+    forbid_new_privileges()
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _check(_libc.capset(header, bytes(24)), "capset")
+
+
+def forbid_new_privileges() -> None:
+    """No program that this process or its children start gains rights by its file (setuid).
+
+    Raises:
+        OSError: it failed.
+    """
+    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1), "prctl(PR_SET_NO_NEW_PRIVS)")
 
 
 def set_process_title(title: str) -> None:

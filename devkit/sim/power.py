@@ -55,12 +55,21 @@ def reboot(handover: Handover) -> None:
     Args:
         handover: where connections arrive; until the end they are turned away.
     """
-    wish = changed_property(POWER_PROPERTY)
-    lasting = _LASTING.fullmatch(wish)
-    log(f"rebooting ({wish})")
-    deadline = time.monotonic() + (float(lasting[1]) if lasting else BOOT_S)
+    log(f"rebooting ({changed_property(POWER_PROPERTY)})")
+    deadline = time.monotonic() + boot_seconds()
     while (left := deadline - time.monotonic()) > 0:
         handover.turn_away(left)
-    for file in CHANGED_PROPERTIES.iterdir():
+    forget_properties(CHANGED_PROPERTIES)
+
+
+def boot_seconds() -> float:
+    """How long the reboot that is wanted lasts."""
+    lasting = _LASTING.fullmatch(changed_property(POWER_PROPERTY))
+    return float(lasting[1]) if lasting else BOOT_S
+
+
+def forget_properties(changed: Path) -> None:
+    """Undo what was set since the boot, but for what outlives it."""
+    for file in changed.iterdir():
         if not file.name.startswith(_KEPT):
             file.unlink(missing_ok=True)

@@ -15,11 +15,24 @@ _REFUSING_SETTINGS = {
 }
 
 
+class Refused(SimError):
+    """This machine does not allow namespaces or mounts; a reduced phone may still be possible."""
+
+
+def reduced_notice(error: Refused) -> str:
+    """What to tell users whose phone is a reduced one."""
+    hints = "".join(f"\n  for a whole one: {hint}" for hint in error.hints)
+    return (
+        f"{error.what}.\nThis phone is reduced: its programs run beside this machine's own, with the same"
+        f" files and network; its writable folder is $TMPDIR (docs/virtual-phone.md).{hints}"
+    )
+
+
 def explain(error: SetupFailed, *, log: str = "") -> SimError:
     """What a failed step means for the user; `log` is the end of what the phone's processes wrote."""
     evidence = f"{error.step}: {error}"
     if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
-        return SimError(
+        return Refused(
             "this machine does not allow more user namespaces, which a virtual phone needs",
             evidence=evidence,
             hints=["sudo sysctl user.max_user_namespaces=10000"],
@@ -37,7 +50,7 @@ def explain(error: SetupFailed, *, log: str = "") -> SimError:
             "in Docker: docker run --security-opt seccomp=unconfined"
             " --security-opt apparmor=unconfined --security-opt systempaths=unconfined …"
         )
-    return SimError(
+    return Refused(
         "this machine does not let devkit make a virtual phone: "
         + ("mounts are refused" if error.step == "file tree" else "namespaces are refused"),
         evidence=evidence,

@@ -7,6 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+# What keeps a phone apart from this machine: namespaces, or little (a plain folder).
+AUTO, NAMESPACES, REDUCED = "auto", "namespaces", "reduced"
+
 
 @dataclass(frozen=True)
 class PhoneRequest:
@@ -18,6 +21,7 @@ class PhoneRequest:
         su: there is a `su` on it.
         memory_limit_bytes: what its programs may use together, None without a limit.
         link: its LinkSettings as a dictionary, None for the fastest.
+        confinement: AUTO, or NAMESPACES or REDUCED and nothing else.
         lock_fd: the phone's lock, taken by whoever starts it.
         ready_fd: where the outcome is written as one JSON document.
         lifeline_fd: end of file on it ends the phone.
@@ -35,6 +39,7 @@ class PhoneRequest:
     android: str | None = None
     auth: bool = False
     link: dict[str, Any] | None = None
+    confinement: str = AUTO
     su: bool = False
     memory_limit_bytes: int | None = None
 

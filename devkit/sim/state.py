@@ -33,6 +33,7 @@ class PhoneRecord:
         adb_port: that server's port.
         started_at: seconds since the epoch.
         state_dir: its folder, gone when the phone has ended.
+        confinement: "namespaces", or "reduced" where this machine refuses them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class PhoneRecord:
     model: str
     started_at: float
     state_dir: Path
+    confinement: str = "namespaces"
 
     def as_dict(self) -> dict[str, object]:
         """The record as JSON shows it."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from devkit import paths, process
 from devkit.errors import DevkitError, SimError
-from devkit.sim import adbserver, image, models, refusals, state
+from devkit.sim import adbserver, image, models, namespaces, reduced, refusals, state
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
@@ -30,7 +30,7 @@ from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
 from devkit.sim.link import Link, bind_listener, start_link
 from devkit.sim.links import LinkSettings
 from devkit.sim.releases import find_release
-from devkit.sim.request import PhoneRequest
+from devkit.sim.request import NAMESPACES, REDUCED, PhoneRequest
 from devkit.sim.rootfs import BOOT_ID, RootPlan
 
 CONTROL_DIR = "control.d"
@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
         _answer(request.ready_fd, SimError("the virtual phone does not start", evidence=repr(error)))
         return 1
     try:
-        if _answer(request.ready_fd, None):
+        if _answer(request.ready_fd, None, supervisor.notice):
             supervisor.watch()
     except BaseException:
         _log(traceback.format_exc())
@@ -77,6 +77,8 @@ class Supervisor:
         self._request = request
         self._dir = state.phone_dir(request.name)
         self._warden = 0
+        self._confinement = NAMESPACES
+        self._notice: str | None = None
         self._link: Link | None = None
         self._desk: Desk | None = None
         self._control: ControlServer | None = None
@@ -119,6 +121,11 @@ class Supervisor:
         assert self._desk is not None
         self._control = ControlServer(self._dir, self._desk.handle)
         self._announce(port, started_at)
+
+    @property
+    def notice(self) -> str | None:
+        """What the user should know about the phone that was started."""
+        return self._notice
 
     def watch(self) -> None:
         """Return when the phone is to end."""
@@ -167,6 +174,8 @@ class Supervisor:
                 pass
         if self._link is not None:
             self._link.end()
+        if self._confinement == REDUCED:
+            reduced.end_descendants(os.getpid(), set())
         state.remove_phone(self._request.name)
 
     # ---- parts of start
@@ -181,6 +190,28 @@ class Supervisor:
         self._desk.begin()
 
     def _start_phone(self, channel: socket.socket) -> None:
+        wanted = self._request.confinement
+        if wanted != REDUCED:
+            try:
+                self._start_in_namespaces(channel)
+                return
+            except refusals.Refused as error:
+                if wanted == NAMESPACES:
+                    raise
+                self._notice = refusals.reduced_notice(error)
+                os.waitpid(self._warden, 0)
+        self._confinement = REDUCED
+        # Whatever its keeper leaves behind becomes ours, and ends in `end`.
+        namespaces.adopt_orphans()
+        setup = reduced.plan_reduced(self._request, self._dir, self._dir / CONTROL_DIR)
+        try:
+            reduced.prepare(setup)
+            self._warden, report = reduced.start_keeper(setup, channel, {self._request.lock_fd})
+            read_report(report, PHONE_START_TIMEOUT_S)
+        except (OSError, SetupFailed) as error:
+            raise SimError("the virtual phone does not start", evidence=str(error)) from None
+
+    def _start_in_namespaces(self, channel: socket.socket) -> None:
         release = find_release(self._request.android or models.default_release(self._request.model))
         system, key, self._image_fd = image.acquire_system(release)
         properties = models.phone_properties(
@@ -288,6 +319,7 @@ class Supervisor:
                 model=self._request.model,
                 started_at=started_at,
                 state_dir=self._dir,
+                confinement=self._confinement,
             )
         )
 
@@ -434,11 +466,11 @@ def _tail(path: Path) -> str:
         return ""
 
 
-def _answer(fd: int, error: DevkitError | None) -> bool:
+def _answer(fd: int, error: DevkitError | None, notice: str | None = None) -> bool:
     """Tell the starter the outcome; False when it is not there any more."""
     report = None if error is None else error.as_dict()
     try:
-        os.write(fd, json.dumps({"error": report}).encode())
+        os.write(fd, json.dumps({"error": report, "notice": notice}).encode())
     except OSError:
         return False
     finally:

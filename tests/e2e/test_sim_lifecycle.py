@@ -427,7 +427,7 @@ START_AND_SHOW = """
     from devkit import sim
     from devkit.errors import SimError
     try:
-        sim.start_phone("refused").stop()
+        sim.start_phone("refused", confinement="namespaces").stop()
         print("started")
     except SimError as error:
         print(json.dumps(error.as_dict()))
