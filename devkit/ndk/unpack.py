@@ -7,6 +7,7 @@ import posixpath
 import re
 import shutil
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -110,7 +111,11 @@ def remove_tree(folder: Path) -> None:
     if folder.is_symlink():
         folder.unlink()
     else:
-        shutil.rmtree(folder, onerror=retry)
+        # Python 3.12 has renamed the argument.
+        if sys.version_info >= (3, 12):
+            shutil.rmtree(folder, onexc=retry)
+        else:
+            shutil.rmtree(folder, onerror=retry)
 
 
 def _check_names(archive: Path, entries: Sequence[zipfile.ZipInfo]) -> None:
