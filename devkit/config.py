@@ -6,6 +6,7 @@ source of keys, types, variables, help and documentation.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ BACKENDS = ("none", "cpu", "gpu", "htp")
 
 @dataclass(frozen=True)
 class Option:
-    """One configuration key. `kind`: text, path, integer, choice, list, map or files."""
+    """One configuration key. `kind`: text, path, integer, choice, list, map, variables or files."""
 
     key: str
     kind: str
@@ -77,7 +78,7 @@ APP_OPTIONS = (
     Option("target", "text", "the executable: CMake target, file name or path (default: the app's name)"),
     Option("files", "files", "files and folders that travel along: {local: PATH, remote: PATH}"),
     Option("args", "list", "arguments when none are given after --"),
-    Option("env", "map", "environment variables on the phone"),
+    Option("env", "variables", "environment variables on the phone"),
     Option("backend", "choice", "which QNN libraries travel along", default="none", choices=BACKENDS),
 )
 
@@ -172,8 +173,10 @@ def find_project_file(start: Path) -> Path | None:
     """The devkit.yaml of `start` or of the nearest folder above it."""
     for folder in (start, *start.parents):
         candidate = folder / PROJECT_FILE
-        if candidate.is_file():
-            return candidate
+        # A folder above may be closed to this user.
+        with contextlib.suppress(OSError):
+            if candidate.is_file():
+                return candidate
     return None
 
 
@@ -296,7 +299,7 @@ def _read_file(file: Path) -> dict[str, tuple[Any, int]]:
         place = f"{file}:{mark.line + 1}" if mark else str(file)
         raise ConfigError(
             f"{place} is not valid YAML",
-            evidence=str(error),
+            evidence=str(error).replace("<unicode string>", file.name),
             hints=[f"mend line {mark.line + 1} of {file}"] if mark else (),
         ) from None
     if root is None:
@@ -344,15 +347,19 @@ class _Reader:
     def _named(self, node: Node, section: str, options: Sequence[Option]) -> None:
         for name, key_node, value in self._pairs(node, section):
             full = f"{section}.{name}"
-            if "." in name:
-                raise self._error(key_node, f"{full}: a name cannot contain a dot")
+            if not name or "." in name or "/" in name:
+                raise self._error(
+                    key_node,
+                    f"{section}: {name!r} cannot be a name: it is empty, or holds a dot or a slash",
+                    hints=["name the program itself with `target:`"] if section == "apps" else (),
+                )
             self.found[full + "."] = (None, _line(key_node))
             if not _is_null(value):
                 self.section(value, full + ".", options)
 
     def _value(self, option: Option, node: Node, full: str) -> Any:
         if _is_null(node):
-            return option.default if option.kind not in ("list", "files", "map") else _EMPTY[option.kind]
+            return _EMPTY.get(option.kind, option.default)
         if option.kind in ("text", "path", "choice", "integer"):
             text = self._scalar(node, full, "a single value")
             try:
@@ -365,6 +372,12 @@ class _Reader:
             pairs = self._pairs(node, full)
             return {key: _cmake_text(value, self._scalar(value, f"{full}.{key}", "a value"))
                     for key, _, value in pairs}  # fmt: skip
+        if option.kind == "variables":
+            variables = self._pairs(node, full)
+            for key, key_node, _ in variables:
+                if not key or "=" in key or "\0" in key:
+                    raise self._error(key_node, f"{full}: {key!r} cannot be the name of a variable")
+            return {key: self._scalar(value, f"{full}.{key}", "a value") for key, _, value in variables}
         assert option.kind == "files"
         return tuple(self._file_mapping(item, full) for item in self._items(node, full))
 
@@ -432,7 +445,7 @@ class _Reader:
         return lines[line - 1] if line <= len(lines) else ""
 
 
-_EMPTY: dict[str, Any] = {"list": (), "files": (), "map": {}}
+_EMPTY: dict[str, Any] = {"list": (), "files": (), "map": {}, "variables": {}}
 
 
 def _from_text(option: Option, text: str, place: str, base: Path) -> Any:

@@ -41,6 +41,10 @@ def run(
         return
     runtime.deploy_app(device, prepared)
     code = runtime.run_program(device, launch, timeout_s=timeout)
-    if output.current().json_mode:
-        output.current().data({"program_exit": code, "pushed_bytes": prepared.plan.push_bytes})
+    signal = runtime.signal_name(code)
+    sink = output.current()
+    if sink.json_mode:
+        sink.data({"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes})
+    elif signal:
+        sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
     raise typer.Exit(code)

@@ -29,7 +29,7 @@ from devkit.device.shell import (
     wrap_for_v1,
 )
 from devkit.device.sync import FileStat, PushItem, SyncSession
-from devkit.errors import PHONE, DeviceError, FileError, OperationTimeout
+from devkit.errors import PHONE, DeviceError, FileError, OperationTimeout, UsageError
 
 SHELL_TIMEOUT_S = 30.0
 EVIDENCE_BYTES = 4096
@@ -136,6 +136,7 @@ class Device:
         pty: bool = False,
         term: str | None = None,
         size: tuple[int, int] | None = None,
+        doing: str | None = None,
     ) -> ShellStream:
         """Start a command and talk with it while it runs. An empty command is a login shell.
 
@@ -143,14 +144,17 @@ class Device:
             pty: give it a terminal (stderr then arrives as stdout).
             term: value of TERM for it.
             size: (rows, columns) of the terminal.
+            doing: what it is for, for messages, as "running llm_demo" (default: the command).
         """
-        stream = self._open(_line(command), pty=pty, term=term, stdin_bytes=None)
+        stream = self._open(_line(command), pty=pty, term=term, stdin_bytes=None, doing=doing)
         if size is not None:
             stream.resize(*size)
         return stream
 
-    def _open(self, line: str, *, pty: bool, term: str | None, stdin_bytes: int | None) -> ShellStream:
-        doing = f"running `{_short(line)}`" if line else "opening a shell"
+    def _open(
+        self, line: str, *, pty: bool, term: str | None, stdin_bytes: int | None, doing: str | None = None
+    ) -> ShellStream:
+        doing = doing or (f"running `{_short(line)}`" if line else "opening a shell")
         v2 = "shell_v2" in self.features
         marker = None
         sent = line
@@ -268,8 +272,14 @@ class Device:
         Creates it. Falls back to /data/local/tmp/devkit and $TMPDIR/devkit, and says so.
 
         Raises:
+            UsageError: it is no absolute path.
             DeviceError: none will do; carries what the phone said of each.
         """
+        if not preferred.startswith("/"):
+            raise UsageError(
+                f"{preferred!r} cannot be the folder on the phone: it is no absolute path",
+                hints=["device.dir in devkit.yaml or --device-dir, as /data/local/tmp/devkit"],
+            )
         if preferred in self._writable:
             return self._writable[preferred]
         said = self.shell(workdir.trial_script(preferred))

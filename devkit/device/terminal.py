@@ -18,7 +18,9 @@ _STDIN_FD = 0
 _READ_BYTES = 64 * 1024
 
 
-def join_terminal(device: Device, command: str, *, timeout_s: float | None = None) -> int:
+def join_terminal(
+    device: Device, command: str, *, timeout_s: float | None = None, doing: str | None = None
+) -> int:
     """Run a command on the phone with this process's stdin, stdout and stderr; return its exit code.
 
     On a terminal the command gets a pty and this terminal is raw meanwhile: Ctrl-C goes to the
@@ -27,21 +29,22 @@ def join_terminal(device: Device, command: str, *, timeout_s: float | None = Non
     Args:
         command: a line for the phone's sh; empty for a login shell.
         timeout_s: how long it may take in all.
+        doing: what it is for, for messages, as "running llm_demo".
 
     Raises:
         OperationTimeout: it was still running after `timeout_s`.
         PhoneLost, DeviceNotReady: as `Device.open_shell`.
     """
     if _has_raw_mode() and sys.stdin.isatty() and sys.stdout.isatty():
-        return _with_pty(device, command, timeout_s)
-    with device.open_shell(command) as stream:
+        return _with_pty(device, command, timeout_s, doing)
+    with device.open_shell(command, doing=doing) as stream:
         threading.Thread(target=_forward, args=(stream, None), daemon=True).start()
         return _show(stream, timeout_s)
 
 
-def _with_pty(device: Device, command: str, timeout_s: float | None) -> int:
+def _with_pty(device: Device, command: str, timeout_s: float | None, doing: str | None) -> int:
     term = os.environ.get("TERM")
-    stream = device.open_shell(command, pty=True, term=term, size=_terminal_size())
+    stream = device.open_shell(command, pty=True, term=term, size=_terminal_size(), doing=doing)
     with stream, _raw_terminal(), _follow_size(stream):
         threading.Thread(target=_forward, args=(stream, HangUpKeys()), daemon=True).start()
         return _show(stream, timeout_s)

@@ -42,6 +42,12 @@ def plan_for(
         ConfigError: a profile in devkit.yaml is wrong.
         ToolMissing: a compiler, an NDK or cmake is missing.
     """
+    if not config.source.is_dir():
+        raise UsageError(
+            f"the engine's source folder {config.source} does not exist",
+            evidence=f"source: {config.origins.get('source', 'built-in')}",
+            hints=["correct source: in devkit.yaml", "devkit config show --origin"],
+        )
     if not (config.source / "CMakeLists.txt").is_file():
         raise UsageError(
             f"there is no engine to build in {config.source}",

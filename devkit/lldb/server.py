@@ -89,7 +89,9 @@ class LldbServer:
         folder = posixpath.dirname(self._server)
         self._guard = Guard(self._device, folder)
         try:
-            self._stream = self._device.open_shell(self._guard.prefix + self.shell_text())
+            self._stream = self._device.open_shell(
+                self._guard.prefix + self.shell_text(), doing="running lldb-server"
+            )
         except BaseException:
             self._guard.kill()
             raise

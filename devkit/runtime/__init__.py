@@ -2,7 +2,7 @@
 
 from devkit.runtime.apps import LocalApp, PreparedApp, build_app, deploy_app, find_app, prepare_app
 from devkit.runtime.deploy import DeployFile, DeployPlan, apply_plan, plan_deployment
-from devkit.runtime.run import Launch, launch_for, run_program
+from devkit.runtime.run import Launch, launch_for, run_program, signal_name
 
 __all__ = [
     "DeployFile",
@@ -18,4 +18,5 @@ __all__ = [
     "plan_deployment",
     "prepare_app",
     "run_program",
+    "signal_name",
 ]

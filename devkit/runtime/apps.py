@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import config as configuration
-from devkit import engine
+from devkit import engine, process
 from devkit.config import AppConfig, Config
-from devkit.errors import UsageError
+from devkit.errors import FileError, UsageError
 from devkit.runtime.closure import TOOLCHAIN, Closure, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.run import Launch, launch_for
@@ -99,7 +100,7 @@ def build_app(
         if facts.libc == "glibc":
             search += _runtime_dirs(engine.host_toolchain())
         return LocalApp(app, path, search=tuple(search))
-    if name not in config.apps and engine.detect_engine(config.source) is None:
+    if name not in config.apps and config.source.is_dir() and engine.detect_engine(config.source) is None:
         raise _unknown(config, name, ())
     plan = engine.plan_for(config, profile or app.profile, device=facts)
     result = engine.build(plan) if build else engine.last_build(plan)
@@ -140,11 +141,16 @@ def deploy_app(device: Device, prepared: PreparedApp) -> None:
 
 
 def _program_file(path: Path, config: Config) -> Path:
+    path = path.absolute()
     if not path.is_file():
-        raise UsageError(f"{path} does not exist", hints=_app_hints(config))
+        found = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"{path} {found}", hints=_app_hints(config))
+    if not os.access(path, os.R_OK):
+        raise FileError(f"{path} cannot be read", hints=[f"ls -l {process.show([path])}"])
     if not is_elf(path):
-        raise UsageError(f"{path} is not a program for a phone (no ELF file)", hints=_app_hints(config))
-    return path.absolute()
+        found = "is empty" if path.stat().st_size == 0 else "is not a program for a phone (no ELF file)"
+        raise UsageError(f"{path} {found}", hints=_app_hints(config))
+    return path
 
 
 def _runtime_dirs(toolchain: engine.Toolchain) -> tuple[SearchDir, ...]:
@@ -156,7 +162,7 @@ def _unknown(config: Config, name: str, executables: Sequence[str]) -> UsageErro
     guess = configuration.nearest(name, known)
     hints = [f"did you mean {guess}?"] if guess else []
     return UsageError(
-        f"there is no app or program named {name}",
+        f"there is no app or program named {name or repr(name)}",
         evidence=f"the build makes: {', '.join(executables)}" if executables else None,
         hints=[*hints, *_app_hints(config)],
     )

@@ -65,7 +65,7 @@ class Guard:
         self._device = device
         self._file = f"{folder}/.devkit-guard-{secrets.token_hex(8)}"
         script = _GUARD.format(file=quote([self._file]), grace_steps=int(GRACE_S * 10))
-        self._stream = device.open_shell(script)
+        self._stream = device.open_shell(script, doing="starting a guard")
 
     @property
     def prefix(self) -> str:

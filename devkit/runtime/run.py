@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from devkit.device import Device
 
 
+# Numbers of Linux, which this machine need not be.
+_SIGNALS = {
+    1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+    9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 31: "SIGSYS",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Launch:
     """How a program is started on the phone.
@@ -48,6 +55,11 @@ def launch_for(folder: str, program: str, args: Sequence[str], env: Mapping[str,
     return Launch(posixpath.join(folder, program), tuple(args), folder, dict(env))
 
 
+def signal_name(exit_code: int) -> str | None:
+    """The signal that an exit code stands for (128 + n), as "SIGSEGV"; None when it stands for none."""
+    return _SIGNALS.get(exit_code - 128)
+
+
 def run_program(device: Device, launch: Launch, *, timeout_s: float | None = None) -> int:
     """Run to the end with this process's stdin, stdout and stderr; return the exit code.
 
@@ -60,10 +72,11 @@ def run_program(device: Device, launch: Launch, *, timeout_s: float | None = Non
     """
     from devkit.device.terminal import join_terminal
 
+    doing = f"running {posixpath.basename(launch.program)}"
     guard = Guard(device, launch.folder)
     finished = False
     try:
-        code = join_terminal(device, guard.prefix + launch.shell_text(), timeout_s=timeout_s)
+        code = join_terminal(device, guard.prefix + launch.shell_text(), timeout_s=timeout_s, doing=doing)
         finished = True
         return code
     except OperationTimeout:

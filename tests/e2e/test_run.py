@@ -204,14 +204,60 @@ def test_printed_commands_do_what_run_does(
     [
         ("no_such_app", 2, "there is no app or program named no_such_app"),
         ("./nothing", 2, "does not exist"),
-        ("text", 2, "not a program"),
+        ("./text", 2, "我的 work/text is not a program"),
+        ("./empty", 2, "empty is empty"),
+        ("./", 2, "我的 work is a folder"),
+        ("", 2, "there is no app or program named ''"),
     ],
 )
 def test_wrong_apps(sim: Sim, devkit: Cli, workdir: Path, name: str, code: int, message: str) -> None:
-    (workdir / "file.txt").write_text("hello\n")
-    ran = devkit("run", "./file.txt" if name == "text" else name)
+    (workdir / "text").write_text("hello\n")
+    (workdir / "empty").touch()
+    ran = devkit("run", name)
     assert (ran.code, ran.out) == (code, "")
     assert message in ran.err and "try: " in ran.err
+
+
+def test_a_source_folder_that_is_away(sim: Sim, devkit: Cli, workdir: Path) -> None:
+    (workdir / "devkit.yaml").write_text("source: nowhere\n")
+    for args in (("run", "app"), ("build",)):
+        ran = devkit(*args)
+        assert ran.code == 2 and f"source folder {workdir / 'nowhere'} does not exist" in ran.err
+        assert "devkit.yaml:1" in ran.err
+
+
+@pytest.mark.parametrize("folder", ["", "relative/dir"])
+def test_a_folder_on_the_phone_is_an_absolute_path(sim: Sim, tiny: TinyApp, devkit: Cli, folder: str) -> None:
+    ran = devkit("run", tiny.program, "--device-dir", folder)
+    assert ran.code == 2 and f"{folder!r} cannot be the folder on the phone" in ran.err
+
+
+def test_a_signal_is_named(sim: Sim, tiny: TinyApp, devkit: Cli) -> None:
+    ran = devkit("run", tiny.program, "--", "abort")
+    assert (ran.code, ran.err.splitlines()[-1]) == (134, "tiny ended with exit code 134: SIGABRT")
+    assert devkit("run", tiny.program, "--json", "--", "abort").data["signal"] == "SIGABRT"
+    assert devkit("run", tiny.program, "--json", "--", "exit", "3").data["signal"] is None
+
+
+def test_a_phone_that_goes_away_in_the_middle(
+    tmp_path: Path, adb: Path, tiny: TinyApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaving = start_sim("leaving", tmp_path / "state", adb)
+    with leaving.phone:
+        monkeypatch.setenv("XDG_STATE_HOME", str(leaving.state_home))
+        ran = subprocess.Popen(
+            [sys.executable, "-m", "devkit", "run", str(tiny.program), "--", "wait"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert ran.stdout is not None and ran.stdout.readline() == b"waiting\n"
+        leaving.phone.stop()
+        _, errors = ran.communicate(timeout=20)
+    text = errors.decode()
+    assert ran.returncode == 125
+    assert "broke off (running tiny)" in text and "try: devkit device list" in text
+    assert len(text.splitlines()) <= 5, text
 
 
 def test_wrong_abi_is_refused_before_anything_travels(

@@ -84,7 +84,7 @@ def test_a_wrong_key_names_the_nearest(project: Path, text: str, line: int, mess
         ("engine: mnn\nengine: cmake\n", "given twice (first on line 1)"),
         ("apps: {a: {args: one}}\n", "must be a list"),
         ("apps: {a: {files: [{remote: x}]}}\n", "needs `local:`"),
-        ("apps: {a.b: {}}\n", "cannot contain a dot"),
+        ("apps: {a.b: {}}\n", "cannot be a name"),
         ("- a\n", "must be a mapping"),
     ],
 )
@@ -142,3 +142,44 @@ def test_bom_and_crlf(project: Path) -> None:
     (project / "devkit.yaml").write_bytes(b"\xef\xbb\xbfengine: mnn\r\nbuild:\r\n  jobs: 2\r\n")
     settings = config.load(project, environ={})
     assert (settings.engine, settings.build.jobs) == ("mnn", 2)
+
+
+@pytest.mark.parametrize("name", ['""', "a.out", "a/b", '".."'])
+def test_a_name_that_cannot_be_a_folder_on_the_phone(project: Path, name: str) -> None:
+    error = fails(project, f"apps:\n  {name}: {{target: MNNV2Basic.out}}\n")
+    assert "cannot be a name" in error.what and ":2: " in error.what
+    assert error.hints == ("name the program itself with `target:`",)
+
+
+@pytest.mark.parametrize("name", ['""', '"A=B"', '"\\0"'])
+def test_a_name_that_no_variable_can_have(project: Path, name: str) -> None:
+    error = fails(project, f"apps:\n  a:\n    env: {{{name}: x}}\n")
+    assert ":3: apps.a.env: " in error.what and "cannot be the name of a variable" in error.what
+
+
+def test_variables_keep_their_text(project: Path) -> None:
+    """`true` is ON for CMake, but "true" for a program that asks for a variable."""
+    write(project, "apps: {a: {env: {A: true, B: no, C: 010, D: 'x y', E: }}}\n")
+    env = config.load(project, environ={}).apps["a"].env
+    assert env == {"A": "true", "B": "no", "C": "010", "D": "x y", "E": ""}
+
+
+def test_a_yaml_error_names_the_file(project: Path) -> None:
+    for text in ("apps:\n  toy: [1,2\n", "engine: cmake\n---\nengine: mnn\n", "engine: \0\n"):
+        error = fails(project, text)
+        assert "devkit.yaml" in (error.evidence or "") and "unicode string" not in (error.evidence or "")
+
+
+def test_a_folder_above_that_may_not_be_looked_into(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(project, "engine: cmake\n")
+    closed = project / "closed" / "deeper"
+    closed.mkdir(parents=True)
+    real = Path.is_file
+
+    def refuse(path: Path) -> bool:
+        if path.parent == closed.parent:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    assert config.find_project_file(closed) == file
