@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths
-from devkit.errors import FileError, UsageError
+from devkit.errors import FileError, ToolMissing, UsageError
 from devkit.ndk.layout import Ndk, missing_parts, quoted, read_revision
 from devkit.ndk.locate import store_dir
 from devkit.ndk.lock import exclusive
@@ -74,6 +74,7 @@ def plan_install(
 
     Raises:
         UsageError: an unknown release without a SHA-1, or a wrong argument.
+        ToolMissing: there are no NDKs for this machine.
         FileError: the local archive does not exist.
     """
     if from_file is not None:
@@ -103,6 +104,13 @@ def plan_install(
                 f"copy it from {DOWNLOADS_PAGE}: devkit ndk install {name} --sha1 HEX",
                 "devkit ndk list   shows the releases in the table",
             ],
+        )
+    here = (platform.system(), platform.machine())
+    if from_file is None and here[0] == "Linux" and here[1] not in ("x86_64", "AMD64"):
+        raise ToolMissing(
+            f"Google publishes no NDK for {here[0]} {here[1]}",
+            evidence="its Linux archives hold programs for x86_64 only",
+            hints=["build on an x86_64 machine", "devkit ndk install --from FILE   takes an NDK of your own"],
         )
     target = store_dir() / name
     return InstallPlan(

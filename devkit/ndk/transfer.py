@@ -16,8 +16,9 @@ from typing import IO
 
 from devkit import __version__
 
-# For connecting, and between two pieces of the body.
-TIMEOUT_S = 30.0
+# For connecting, and between two pieces of the body. Short: a mirror behind a firewall that drops
+# packets costs this long, and a stall is continued at no cost.
+TIMEOUT_S = 20.0
 # A server that sends less than this for so long hardly ever recovers; the next mirror does better.
 SLOW_BYTES_PER_S = 2_000
 SLOW_FOR_S = 60.0
@@ -157,7 +158,7 @@ def _refusal(url: str, code: int, reason: str, offset: int) -> MirrorFailed:
 def _no_answer(url: str, error: Exception) -> MirrorFailed:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
-        return MirrorFailed(url, f"did not answer in {TIMEOUT_S:g} s", timeout=True)
+        return MirrorFailed(url, f"did not answer in {TIMEOUT_S:g} s", final=True, timeout=True)
     if isinstance(cause, socket.gaierror):
         return MirrorFailed(url, f"the host's name is not known here ({cause.strerror})", final=True)
     if isinstance(cause, ssl.SSLCertVerificationError):

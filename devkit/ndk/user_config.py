@@ -116,7 +116,7 @@ def _replaced(text: str, key: Node, node: Node, value: str | None) -> str:
 
 def _scalar(value: str) -> str:
     # JSON's quoting is YAML's too. Plain where YAML reads it back as it is: that is how people write paths.
-    if re.fullmatch(r"[/\w][/\w.+-]*", value) and not re.fullmatch(r"[\d.eE+-]+", value):
+    if re.fullmatch(r"/[/\w.+-]*", value):
         return value
     quoted = json.dumps(value, ensure_ascii=False)
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found.group()):04x}", quoted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -243,3 +244,34 @@ def test_a_qnn_build_without_an_sdk_stops_before_cmake(devkit: Cli, workdir: Pat
     assert devkit("build", "host", "-D", "MNN_QNN=ON").code == 0
     ran = devkit("build", "host", "-D", "MNN_QNN=ON", QNN_SDK_ROOT=str(root.parent))
     assert ran.code == 125 and f"export QNN_SDK_ROOT='{root}'" in ran.err
+
+
+def download_wheel(folder: Path, *options: str) -> zipfile.ZipFile:
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", *options]
+    subprocess.run([*command, "-d", folder, "onnxruntime-qnn>=2.7"], check=True, timeout=150)
+    [wheel] = folder.glob("*.whl")
+    return zipfile.ZipFile(wheel)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="slow: runs with script/test --all on x86_64")
+def test_check_of_genuine_libraries(devkit: Cli, workdir: Path) -> None:
+    """Qualcomm's own libraries, from its wheels on PyPI, in the SDK's layout."""
+    root = make_sdk(workdir / "qairt/2.51.0.260101", "2.51.0.260101")
+    arm = ("--platform", "manylinux_2_34_aarch64")
+    for target, options in (("x86_64-linux-clang", ()), ("aarch64-android", arm)):
+        with download_wheel(workdir / target, *options) as wheel:
+            for name in wheel.namelist():
+                file = Path(name)
+                # The skels of the stand-in stay: they are in place already.
+                if file.parent.name == "onnxruntime_qnn" and file.match("lib*.so") and "Skel" not in name:
+                    (root / "lib" / target / file.name).write_bytes(wheel.read(name))
+            if not options:
+                wheel.extractall(workdir / "whole")
+    checks = {c["name"]: c for c in devkit("qnn", "sdk", "check", "--json", "--no-scripts").data["checks"]}
+    assert "v69 has no skel" in checks["hexagon"]["text"], "the stubs are the wheel's"
+    # The wheel brings a libc++ of its own, which the SDK does not: it is missing, and seen to be.
+    assert checks["host libraries"]["state"] == "warning" and "libc++" in checks["host libraries"]["text"]
+    (workdir / "whole/onnxruntime_qnn.libs").rename(root / "lib/onnxruntime_qnn.libs")
+    checks = {c["name"]: c for c in devkit("qnn", "sdk", "check", "--json", "--no-scripts").data["checks"]}
+    assert checks["host libraries"]["state"] == "ok", checks["host libraries"]

@@ -6,9 +6,11 @@ import contextlib
 import hashlib
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -275,6 +277,18 @@ def test_a_server_that_says_nothing_times_out(target: Path, monkeypatch: pytest.
         error = refused(target, silent)
     assert isinstance(error, OperationTimeout)
     assert "sent nothing for 0.2 s" in (error.evidence or "")
+
+
+def test_a_host_that_does_not_answer_is_asked_once(target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as deaf, serve({PATH: CONTENT}) as good:
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}{PATH}"
+        started = time.monotonic()
+        assert fetch([url, good.url + PATH], target, sha1=SHA1).url == good.url + PATH
+        assert time.monotonic() - started < 2 * download.ATTEMPTS * transfer.TIMEOUT_S
+        with pytest.raises(OperationTimeout) as caught:
+            fetch([url], target.with_name("other.zip"), sha1=SHA1)
+    assert caught.value.evidence == f"{url}: did not answer in 0.2 s"
 
 
 def test_two_at_once_download_once(target: Path) -> None:

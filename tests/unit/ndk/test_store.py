@@ -9,7 +9,7 @@ import pytest
 
 from devkit import config as configuration
 from devkit import output, paths
-from devkit.errors import FileError, UsageError
+from devkit.errors import FileError, ToolMissing, UsageError
 from devkit.ndk import find_ndk, store_dir
 from devkit.ndk.store import apply_install, find_installed, installed, plan_install, remove, use
 from devkit.ndk.user_config import get_user_value
@@ -53,6 +53,15 @@ def test_an_unlisted_release_needs_a_sha1(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
     with pytest.raises(UsageError, match=r"android-ndk-r29-darwin\.zip is not in devkit's table"):
         plan_install("r29")
+
+
+def test_nothing_is_downloaded_for_a_machine_that_has_no_ndks(
+    monkeypatch: pytest.MonkeyPatch, archive: Path
+) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(ToolMissing, match="no NDK for Linux aarch64"):
+        plan_install("r27d")
+    assert plan_install(None, from_file=archive).release == "r27d"
 
 
 def test_a_local_archive_says_which_release_it_is(archive: Path, tmp_path: Path) -> None:
