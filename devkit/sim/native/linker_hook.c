@@ -16,6 +16,7 @@ enum {
     PR_SET_DUMPABLE = 4,
     PR_SET_PTRACER = 0x59616d61,
     SIGABRT = 6,
+    O_CLOEXEC = 02000000,
     ALT_STACK_BYTES = 64 * 1024,
     LINK_REPLY_TIMEOUT_S = 20,
     MAX_MESSAGE_BYTES = 4096,
@@ -140,6 +141,19 @@ static void install_handlers(void) {
     }
 }
 
+// Whether a debugger has started this program.
+static int is_traced(void) {
+    static const char label[] __attribute__((section(".text"))) = "TracerPid:\t";
+    char status[1024];
+    int fd = (int)CALL(SYS_openat, AT_FDCWD, "/proc/self/status", O_CLOEXEC, 0, 0, 0);
+    if (fd < 0) return 0;
+    i64 count = read_some(fd, status, sizeof status - 1);
+    CALL(SYS_close, fd, 0, 0, 0, 0, 0);
+    for (i64 at = 0; at + (i64)sizeof label < count; at++)
+        if (starts_with(status + at, label)) return status[at + sizeof label - 1] != '0';
+    return 0;
+}
+
 // Has the linker service look at the program's libraries before ld.so does; returns if they are all there.
 static void check_libraries(void) {
     char path[16];
@@ -184,7 +198,9 @@ static u64 *find_entry(u64 *stack) {
 __attribute__((used, visibility("hidden"))) u64 start_program(u64 *stack) {
     u64 own_entry = (u64)hook_start + (u64)entry_distance;
     u64 *program_entry = find_entry(stack);
-    install_handlers();
+    // A debugger is told of every signal first. Through the handler it would be told twice, as on a phone;
+    // that is kept for those that attach later.
+    if (!is_traced()) install_handlers();
     // ld.so itself was started as the program: it knows that by its own entry.
     if (*program_entry == (u64)hook_start)
         *program_entry = own_entry;
