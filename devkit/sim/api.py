@@ -67,6 +67,7 @@ def start_phone(
     *,
     model: str = "generic",
     android: str | None = None,
+    abi: str | None = None,
     auth: bool = False,
     port: int = 0,
     adb: Path | None = None,
@@ -85,6 +86,7 @@ def start_phone(
         name: what `stop_phone` calls it.
         model: a name from models.yaml.
         android: the release to imitate ("6", "8", "11", "14"…), None for the model's own.
+        abi: "arm64-v8a" runs such programs through qemu, None takes those of this machine.
         auth: adb hosts are unauthorized until `tap_allow`.
         port: where its adbd listens on 127.0.0.1; 0 takes a free port.
         adb: give the phone a private adb server run by this adb program.
@@ -122,6 +124,7 @@ def start_phone(
             name=name,
             model=model,
             android=android,
+            abi=abi,
             auth=auth,
             port=port,
             adb=os.path.abspath(adb) if adb is not None else None,

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from devkit import paths
 from devkit.errors import SimError
-from devkit.sim import elf, ldcache
+from devkit.sim import elf, foreign, ldcache
 from devkit.sim.native import attach
 from devkit.sim.releases import RELEASES_FILE, Release
 
 # Raise it whenever the same sources give another image.
-GENERATOR_VERSION = 2
+GENERATOR_VERSION = 3
 CONTENTS_FILE = Path(__file__).parent / "system" / "contents.yaml"
 # Scripts for all releases; those in bin-RELEASE replace them.
 SCRIPTS_DIR = Path(__file__).parent / "system" / "bin"
@@ -162,7 +162,8 @@ def build_system(plan: SystemPlan, target: Path) -> None:
         SimError: a library that a program needs is not found.
     """
     binaries, libraries, etc = target / "bin", target / LIB_DIR, target / "etc"
-    for folder in (binaries, libraries, etc):
+    # The last is where a phone mounts libraries of another processor.
+    for folder in (binaries, libraries, etc, target / Path(foreign.LIBRARY_DIR).relative_to("system")):
         folder.mkdir(parents=True)
     copied: dict[Path, str] = {}
     for name, source in {"sh": plan.shell, **plan.programs}.items():

@@ -17,6 +17,7 @@ class PhoneRequest:
 
     Args:
         android: the release to imitate, None for the model's own.
+        abi: the one programs are built for, None for this machine's.
         auth: adb hosts have to be allowed on the phone.
         su: there is a `su` on it.
         memory_limit_bytes: what its programs may use together, None without a limit.
@@ -37,6 +38,7 @@ class PhoneRequest:
     ready_fd: int
     lifeline_fd: int | None
     android: str | None = None
+    abi: str | None = None
     auth: bool = False
     link: dict[str, Any] | None = None
     confinement: str = AUTO

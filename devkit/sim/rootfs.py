@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from devkit.sim import image, namespaces
+from devkit.sim import foreign, image, namespaces
 from devkit.sim.hardware import FOLDERS, MEMINFO
 from devkit.sim.namespaces import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_RDONLY
 
@@ -92,6 +92,7 @@ class RootPlan:
         control: a folder outside in which the supervisor says what is wrong with the phone.
         properties: what `getprop` tells.
         su: there is a `su`.
+        foreign: a folder outside with the libraries of another processor, and its qemu (see foreign.py).
     """
 
     root: Path
@@ -104,6 +105,7 @@ class RootPlan:
     control: Path
     properties: Mapping[str, str]
     su: bool = False
+    foreign: tuple[Path, Path] | None = None
 
 
 def build_root(plan: RootPlan) -> None:
@@ -124,8 +126,11 @@ def build_root(plan: RootPlan) -> None:
         # Where Magisk puts it: in the first folder of PATH.
         (root / "product/bin/su").symlink_to("/system/bin/logcat")
     namespaces.bind(plan.system, root / "system", MS_RDONLY | MS_NOSUID | MS_NODEV)
+    if plan.foreign is not None:
+        namespaces.bind(plan.foreign[0], root / foreign.LIBRARY_DIR, MS_RDONLY | MS_NOSUID | MS_NODEV)
+        _link_foreign_loader(root)
     _mount_dev(root / "dev", plan)
-    _mount_proc(root / "proc", plan.control / BOOT_ID)
+    _mount_proc(root / "proc", plan)
     _mount_hardware(plan.hardware, root)
     _mount_data(plan)
     namespaces.bind(plan.keys, root / "data/misc/adb", MS_NOSUID | MS_NODEV | MS_NOEXEC)
@@ -146,6 +151,13 @@ def _link_loader(root: Path) -> None:
     link = root / path.relative_to("/")
     link.parent.mkdir(mode=0o755)
     link.symlink_to(f"/system/{image.LOADER}")
+
+
+def _link_foreign_loader(root: Path) -> None:
+    search = root / foreign.SEARCH_DIR
+    search.parent.mkdir(mode=0o755)
+    search.symlink_to(f"/{foreign.LIBRARY_DIR}")
+    (root / "lib" / foreign.LOADER).symlink_to(f"/{foreign.LIBRARY_DIR}/{foreign.LOADER}")
 
 
 def _mount_dev(dev: Path, plan: RootPlan) -> None:
@@ -174,8 +186,11 @@ def _mount_dev(dev: Path, plan: RootPlan) -> None:
     namespaces.restrict(dev, MS_RDONLY)
 
 
-def _mount_proc(proc: Path, boot_id: Path) -> None:
+def _mount_proc(proc: Path, plan: RootPlan) -> None:
     namespaces.mount("proc", proc, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    if plan.foreign is not None:
+        # Before /proc/sys is covered: nothing in the phone can change it.
+        foreign.register(plan.foreign[1], proc / "sys/fs/binfmt_misc")
     # Android's kernel has no user namespaces; here they would give the phone's programs capabilities. The
     # shell user's is the one there is.
     try:
@@ -188,7 +203,7 @@ def _mount_proc(proc: Path, boot_id: Path) -> None:
             namespaces.bind(path, path, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
     random = proc / "sys/kernel/random/boot_id"
     if random.exists():
-        namespaces.bind(boot_id, random, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        namespaces.bind(plan.control / BOOT_ID, random, MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def _mount_hardware(hardware: Path, root: Path) -> None:

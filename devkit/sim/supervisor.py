@@ -25,6 +25,7 @@ from devkit.sim import adbserver, image, models, namespaces, reduced, refusals, 
 from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
+from devkit.sim.foreign import plan_foreign, write_libraries
 from devkit.sim.hardware import REFRESH_S, Hardware, plan_files, processors
 from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
 from devkit.sim.link import Link, bind_listener, start_link
@@ -196,7 +197,7 @@ class Supervisor:
                 self._start_in_namespaces(channel)
                 return
             except refusals.Refused as error:
-                if wanted == NAMESPACES:
+                if wanted == NAMESPACES or self._request.abi not in (None, models.host_abi()):
                     raise
                 self._notice = refusals.reduced_notice(error)
                 os.waitpid(self._warden, 0)
@@ -213,20 +214,24 @@ class Supervisor:
 
     def _start_in_namespaces(self, channel: socket.socket) -> None:
         release = find_release(self._request.android or models.default_release(self._request.model))
+        abi = self._request.abi or models.host_abi()
+        needed = plan_foreign(abi)
         system, key, self._image_fd = image.acquire_system(release)
         properties = models.phone_properties(
             self._request.model,
             release,
-            abi=models.host_abi(),
+            abi=abi,
             serial="SIM" + secrets.token_hex(5).upper(),
             image=key[:8],
         )
-        folders = [self._dir / name for name in ("root", "data", "shared", "adb", "hardware")]
+        folders = [self._dir / name for name in ("root", "data", "shared", "adb", "hardware", "foreign")]
         for folder in folders:
             state.remove_tree(folder)
             folder.mkdir(parents=True)
             folder.chmod(0o771)
-        root, data, shared, keys, hardware = folders
+        root, data, shared, keys, hardware, foreign = folders
+        if needed is not None:
+            write_libraries(needed, foreign)
         files = plan_files(models.hardware_row(self._request.model), processors())
         if files:
             self._hardware = Hardware(hardware, files)
@@ -244,6 +249,7 @@ class Supervisor:
             control,
             properties,
             self._request.su,
+            (foreign, needed.qemu) if needed is not None else None,
         )
         setup = PhoneSetup(
             plan,
