@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from devkit import output, process
-from devkit.engine import buildlog, fileapi
+from devkit.engine import buildlog, editor_view, fileapi
 from devkit.engine.buildfolder import (
     LOG_FILE,
     check_ours,
@@ -23,7 +23,7 @@ from devkit.engine.buildfolder import (
 )
 from devkit.engine.fileapi import Artifact
 from devkit.engine.plan import BuildPlan
-from devkit.errors import BuildError, UsageError
+from devkit.errors import BuildError, FileError, UsageError
 
 # Messages are parsed; gcc translates its own.
 _ENVIRONMENT = {"NINJA_STATUS": "[%f/%t] ", "LC_ALL": "C.UTF-8"}
@@ -99,6 +99,8 @@ def build(
             steps = _compile(plan, wanted, jobs, log)
         artifacts = fileapi.read_artifacts(plan.build_dir)
     _check_products(artifacts, wanted, log_path)
+    if configured:
+        _refresh_editor(plan)
     database = plan.build_dir / "compile_commands.json"
     return BuildResult(
         build_dir=plan.build_dir,
@@ -141,6 +143,14 @@ def last_build(plan: BuildPlan) -> BuildResult:
 def list_apps(result: BuildResult) -> tuple[Artifact, ...]:
     """The programs that a build made."""
     return tuple(artifact for artifact in result.artifacts if artifact.kind == "executable")
+
+
+def _refresh_editor(plan: BuildPlan) -> None:
+    try:
+        editor_view.refresh_view(plan.source)
+    except FileError as error:
+        # The build itself is good.
+        output.current().warn(f"the editor's compile commands are out of date: {error.what}")
 
 
 def _prepare_folder(plan: BuildPlan, *, clean: bool) -> bool:
