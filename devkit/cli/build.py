@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devkit import output
 from devkit.cli import common
-from devkit.errors import DeviceError, UsageError
+from devkit.errors import BuildError, DeviceError, UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
@@ -32,6 +33,10 @@ def build(
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Parallel compile jobs.")] = None,
     clean: Annotated[bool, typer.Option("--clean", help="Start from an empty build folder.")] = False,
     list_profiles: Annotated[bool, typer.Option("--list", help="List the profiles.")] = False,
+    why: Annotated[
+        Path | None,
+        typer.Option("--why", metavar="FILE", help="Is FILE compiled in the last build, and how?"),
+    ] = None,
     dry_run: common.DryRun = False,
     print_commands: common.PrintCommands = False,
 ) -> None:
@@ -43,6 +48,9 @@ def build(
         found = engine.profiles_for(config)
         rows: list[tuple[str, ...]] = [(p.name, p.target, p.about) for p in found.values()]
         output.current().data([p.as_dict() for p in found.values()], output.table(rows))
+        return
+    if why is not None:
+        _explain(config, profile, build_type, why)
         return
     facts = _facts(config, profile, serial)
     plan = engine.plan_for(
@@ -60,6 +68,26 @@ def build(
         f"  libraries: {', '.join(libraries) or 'none'}",
     ]
     output.current().data(result.as_dict(), "\n".join(lines))
+
+
+def _explain(config: Config, profile: str, build_type: str | None, file: Path) -> None:
+    """Answer --why from what the last build left: no phone, no compiler, nothing is built."""
+    from devkit import engine
+    from devkit.engine import editor_view, why
+
+    engine.get_profile(engine.profiles_for(config), profile)
+    builds = editor_view.pick_builds(config.source, profile, build_type)
+    if not builds:
+        raise BuildError(f"{profile} was never built", hints=[f"devkit build {profile}"])
+    candidates = [file.expanduser().absolute(), config.source / file]
+    there = next((path for path in candidates if path.exists()), None)
+    answer = why.explain_file(there or candidates[1], config.source, builds[0])
+    if there is None and not answer.compiled and not answer.mentions:
+        raise UsageError(f"{file} does not exist, and no build or CMakeLists.txt knows it")
+    lines = answer.lines()
+    if answer.options:
+        lines[-1] = f"  try: devkit build {profile} " + lines[-1].removeprefix("  try: ")
+    output.current().data(answer.as_dict(), "\n".join(lines))
 
 
 def _facts(config: Config, profile: str, serial: str | None) -> DeviceFacts | None:
