@@ -434,7 +434,11 @@ class Supervisor:
     def _reconnect(self) -> None:
         assert self._address is not None
         try:
-            problem = adbserver.connect_device(self._address, self._serial)
+            # The server tries by itself too. Disconnecting first would end what runs over its connection.
+            if adbserver.device_state(self._address, self._serial) in self._good_states():
+                problem = None
+            else:
+                problem = adbserver.connect_device(self._address, self._serial)
             if problem is None and self._is_online():
                 _log("connected again")
                 self._track()
