@@ -488,7 +488,7 @@ def _line(node: Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-_OWN_VARIABLES = ("DEVKIT_DEBUG",)
+_OWN_VARIABLES = ("DEVKIT_DEBUG", "DEVKIT_SIM_CONFINEMENT")
 
 
 def _warn_about_variables(environ: Mapping[str, str]) -> None:

@@ -292,7 +292,9 @@ class Device:
                 hints=["set device.dir to a folder that the shell user may write", "free space on the phone"],
             )
         if folder != preferred:
-            output.current().warn(f"{refused[0]}; using {folder} on the phone {self.serial}")
+            # Of a reduced virtual phone this is no surprise, and was said when it started.
+            say = output.current().detail if self.is_reduced else output.current().warn
+            say(f"{refused[0]}; using {folder} on the phone {self.serial}")
         self._writable[preferred] = folder
         return folder
 
@@ -355,6 +357,11 @@ class Device:
     def is_virtual(self) -> bool:
         """Whether it is a phone of `devkit sim`."""
         return bool(self.properties.get("ro.devkit.sim"))
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether it is a virtual phone on a machine that refuses namespaces."""
+        return self.properties.get("ro.devkit.confinement") == "reduced"
 
     @property
     def libc(self) -> str:

@@ -6,9 +6,11 @@ the Python 3.8 that old NDKs carry.
 
 import json
 import os
+import time
 
 import lldb
 
+_CONNECT_TIMEOUT_S = 10
 _MAX_FRAMES = 64
 _MAX_VALUE_CHARS = 400
 _REPORT = {"stops": [], "exit_code": None, "state": "none", "killed": False}  # type: ignore[var-annotated]
@@ -28,6 +30,38 @@ class StopRecorder:
         return True
 
 
+def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
+    """Launch the target's program through a server that was started without one.
+
+    The argument is the path of a JSON file: url, program (its path on the phone), args, env, folder,
+    stdin, stdout, stderr. No launch flags: the server leaves address randomization on, which phones
+    and containers may refuse to switch off. It stops at the program's first instruction.
+    """
+    with open(command.strip(), encoding="utf-8") as file:
+        plan = json.load(file)
+    target = debugger.GetSelectedTarget()
+    error = lldb.SBError()
+    process = target.ConnectRemote(debugger.GetListener(), plan["url"], "gdb-remote", error)
+    if error.Success():
+        _wait_until_connected(process, debugger.GetListener())
+        module = target.FindModule(target.GetExecutable())
+        # RemoteLaunch starts what the module is called on the phone, and puts that in front of argv.
+        module.SetPlatformFileSpec(lldb.SBFileSpec(plan["program"], False))
+        process.RemoteLaunch(
+            plan["args"],
+            plan["env"],
+            plan["stdin"],
+            plan["stdout"],
+            plan["stderr"],
+            plan["folder"],
+            0,
+            True,
+            error,
+        )
+    if error.Fail():
+        result.SetError("the program was not launched: " + (error.GetCString() or "no reason given"))
+
+
 def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
     """The last command of a batch: note how the program ended, end it if it still lives.
 
@@ -43,6 +77,17 @@ def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
             process.Kill()
             _REPORT["killed"] = True
     _write()
+
+
+def _wait_until_connected(process, listener):
+    """The state follows the connection by an event, which somebody has to take off the listener."""
+    event = lldb.SBEvent()
+    deadline = time.time() + _CONNECT_TIMEOUT_S
+    while process.GetState() != lldb.eStateConnected and time.time() < deadline:
+        if listener.PeekAtNextEventForBroadcaster(process.GetBroadcaster(), event):
+            listener.GetNextEventForBroadcaster(process.GetBroadcaster(), event)
+        else:
+            time.sleep(0.01)
 
 
 def _note_end(process):
@@ -115,3 +160,4 @@ def _write():
 
 def __lldb_init_module(debugger, internal_dict):
     debugger.HandleCommand("command script add -f devkit_inside.devkit_finish devkit-finish")
+    debugger.HandleCommand("command script add -f devkit_inside.devkit_launch devkit-launch")

@@ -21,7 +21,8 @@ class SessionScript:
     """Everything the commands depend on.
 
     `program` and `libraries` are the unstripped files on this machine, `search_paths` folders in
-    which LLDB looks for what the phone has loaded.
+    which LLDB looks for what the phone has loaded. With a `launch_plan` (a file for the helper's
+    devkit-launch) LLDB launches the program itself, else the server has.
     """
 
     program: Path
@@ -30,6 +31,7 @@ class SessionScript:
     port: int
     breakpoints: tuple[str, ...]
     attach: bool = False
+    launch_plan: Path | None = None
 
 
 def parse_breakpoint(text: str) -> tuple[str, str | int | None]:
@@ -86,6 +88,8 @@ def recorded_connect_commands(script: SessionScript) -> list[str]:
     """
     load = f"command script import {quote(HELPER)}"
     hook = "target stop-hook add --script-class devkit_inside.StopRecorder"
+    if script.launch_plan is not None:
+        return [load, f"devkit-launch {script.launch_plan}", hook, "process continue"]
     connect, *rest = connect_commands(script)
     return [load, hook, connect, *rest] if script.attach else [load, connect, hook, *rest]
 

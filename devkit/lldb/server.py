@@ -68,18 +68,34 @@ def _server_path(tools: LldbTools, device_dir: str) -> str:
     return posixpath.join(device_dir, FOLDER, f"lldb-server-{digest[:16]}")
 
 
+class LaunchRefused(DebugError):
+    """lldb-server may not launch the program itself: the phone refuses to switch ASLR off."""
+
+
 class LldbServer:
     """One `lldb-server gdbserver` on the phone, with its one connection. A context manager.
 
     It listens on an abstract socket of the phone with a name nobody can guess: no other machine
     can reach it. Leaving the context ends it and what it launched; so does the death of devkit.
+
+    Args:
+        waits: it gets no program: LLDB tells it what to launch once it is connected.
     """
 
-    def __init__(self, device: Device, server: str, *, launch: Launch | None, attach_pid: int | None) -> None:
+    def __init__(
+        self,
+        device: Device,
+        server: str,
+        *,
+        launch: Launch | None,
+        attach_pid: int | None,
+        waits: bool = False,
+    ) -> None:
         self._device = device
         self._server = server
         self._launch = launch
         self._attach_pid = attach_pid
+        self._waits = waits
         self._name = f"devkit-{secrets.token_hex(12)}"
         self._log = bytearray()
         self._exit_code: int | None = None
@@ -107,7 +123,7 @@ class LldbServer:
 
     def shell_text(self) -> str:
         """The command for the phone's shell."""
-        return server_command(self._server, self._name, self._launch, self._attach_pid)
+        return server_command(self._server, self._name, self._launch, self._attach_pid, waits=self._waits)
 
     def connect(self) -> socket.socket:
         """The session's one connection, over the adb server's transport.
@@ -115,6 +131,7 @@ class LldbServer:
         gdbserver takes ONE connection, so nothing is probed: the first dial that succeeds is it.
 
         Raises:
+            LaunchRefused: it cannot launch the program, LLDB may.
             DebugError: lldb-server ended, or did not listen within START_TIMEOUT_S.
         """
         from devkit.device import NothingListens
@@ -150,7 +167,7 @@ class LldbServer:
         text = tail(self.log)
         hints = ["run the program without the debugger first: devkit run"]
         if "personality" in text:
-            hints.insert(0, "the phone refuses to switch ASLR off")
+            return LaunchRefused(what, where=PHONE, evidence=text, hints=hints)
         if self._attach_pid is not None and "ttach" in text:
             hints = [
                 f"devkit device shell -- grep TracerPid /proc/{self._attach_pid}/status",
@@ -159,8 +176,14 @@ class LldbServer:
         return DebugError(what, where=PHONE, evidence=text, hints=hints)
 
 
-def server_command(server: str, name: str, launch: Launch | None, attach_pid: int | None) -> str:
-    """`cd … && exec env … lldb-server gdbserver …` for the phone's shell."""
+def server_command(
+    server: str, name: str, launch: Launch | None, attach_pid: int | None, *, waits: bool = False
+) -> str:
+    """`cd … && exec env … lldb-server gdbserver …` for the phone's shell.
+
+    Args:
+        waits: without the program; LLDB launches it.
+    """
     from devkit.device import quote
 
     listen = f"unix-abstract://{name}"
@@ -174,8 +197,6 @@ def server_command(server: str, name: str, launch: Launch | None, attach_pid: in
         server,
         "gdbserver",
         listen,
-        "--",
-        launch.program,
-        *launch.args,
+        *([] if waits else ["--", launch.program, *launch.args]),
     ]
     return f"cd {quote([launch.folder])} && exec {quote(words)}"

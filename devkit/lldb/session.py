@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import posixpath
@@ -10,7 +11,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from devkit import output, paths, process
 from devkit.errors import DebugError
 from devkit.lldb import recipes
-from devkit.lldb.server import FOLDER, LldbServer, push_server, server_command
+from devkit.lldb.phone_terminal import PhoneTerminal
+from devkit.lldb.server import FOLDER, LaunchRefused, LldbServer, push_server, server_command
 from devkit.lldb.sysroot import mini_sysroot
 from devkit.symbols import read_elf
 from devkit.tunnels import Relay
@@ -89,26 +92,16 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
         recipes.parse_breakpoint(text)
     remote_server = push_server(device, tools, request.device_dir)
     sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
-    with (
-        _session_folder() as folder,
-        LldbServer(device, remote_server, launch=request.launch, attach_pid=request.attach_pid) as server,
-        Relay(server.connect()) as relay,
-    ):
-        script = _script(request, sysroot, relay.port)
-        report = folder / "report.json"
-        if request.batch is None:
-            lldb_exit, transcript = _interactive(tools, script, folder, report), ""
-        else:
-            lldb_exit, transcript = _batch(tools, script, request.batch, folder, report, show)
-        moved = relay.bytes_up + relay.bytes_down
-        result = _result(report, lldb_exit, transcript, moved)
-        if request.batch is not None and not moved:
-            raise DebugError(
-                "LLDB never connected to the phone",
-                evidence=process.tail(transcript),
-                hints=["devkit debug … --debug -v shows the commands", f"{tools.lldb} --version"],
-            )
-        return result
+    # A reduced phone lives where address randomization often cannot be switched off.
+    lldb_launches = request.launch is not None and device.is_reduced
+    session = _Session(device, tools, request, remote_server, sysroot, show)
+    if lldb_launches:
+        return session.run(lldb_launches=True)
+    try:
+        return session.run(lldb_launches=False)
+    except LaunchRefused as error:
+        output.current().detail(f"{error.evidence}: LLDB launches the program instead")
+        return session.run(lldb_launches=True)
 
 
 def render_manual_commands(
@@ -140,6 +133,118 @@ def render_manual_commands(
             process.show(lldb),
         ]
     )
+
+
+class _Session:
+    """The parts of a session; `run` puts them together for one of the two ways to launch."""
+
+    def __init__(
+        self,
+        device: Device,
+        tools: LldbTools,
+        request: DebugRequest,
+        remote_server: str,
+        sysroot: Path,
+        show: bool,
+    ) -> None:
+        self._device = device
+        self._tools = tools
+        self._request = request
+        self._remote_server = remote_server
+        self._sysroot = sysroot
+        self._show = show and request.batch is not None
+
+    def run(self, *, lldb_launches: bool) -> DebugResult:
+        """Run it.
+
+        Args:
+            lldb_launches: lldb-server starts without the program, and LLDB has it launched with the
+                phone's randomized addresses, on a terminal of the phone.
+
+        Raises:
+            LaunchRefused: lldb-server cannot launch it itself.
+            DebugError: as `debug`.
+        """
+        request = self._request
+        transcript = _Transcript(self._show)
+        server = LldbServer(
+            self._device,
+            self._remote_server,
+            launch=request.launch,
+            attach_pid=request.attach_pid,
+            waits=lldb_launches,
+        )
+        with _session_folder() as folder, server, Relay(server.connect()) as relay:
+            script = _script(request, self._sysroot, relay.port)
+            report = folder / "report.json"
+            with contextlib.ExitStack() as stack:
+                if lldb_launches:
+                    terminal = stack.enter_context(
+                        PhoneTerminal(self._device, self._program_says(transcript))
+                    )
+                    plan = _launch_plan(request, self._environment(), relay.port, terminal.path)
+                    file = folder / "launch.json"
+                    paths.write_atomically(file, json.dumps(plan), mode=0o600)
+                    script = dataclasses.replace(script, launch_plan=file)
+                if request.batch is None:
+                    lldb_exit = _interactive(self._tools, script, folder, report)
+                else:
+                    lldb_exit = _batch(self._tools, script, request.batch, folder, report, transcript)
+            moved = relay.bytes_up + relay.bytes_down
+            result = _result(report, lldb_exit, transcript.text, moved)
+            if request.batch is not None and not moved:
+                raise DebugError(
+                    "LLDB never connected to the phone",
+                    evidence=process.tail(transcript.text),
+                    hints=["devkit debug … --debug -v shows the commands", f"{self._tools.lldb} --version"],
+                )
+            return result
+
+    def _environment(self) -> dict[str, str]:
+        """The phone's own variables: a program that LLDB launches has only those it is given."""
+        lines = self._device.shell("env -0").stdout.decode("utf-8", "surrogateescape").split("\0")
+        return {name: value for name, found, value in (line.partition("=") for line in lines) if found}
+
+    def _program_says(self, transcript: _Transcript) -> Callable[[bytes], None]:
+        # At a prompt the program's output goes past LLDB, straight to the user.
+        return output.current().raw if self._request.batch is None else transcript.add
+
+
+class _Transcript:
+    """What a batch prints; it may come from two threads."""
+
+    def __init__(self, show: bool) -> None:
+        self._show = show
+        self._lock = threading.Lock()
+        self._collected = bytearray()
+
+    def add(self, chunk: bytes) -> None:
+        with self._lock:
+            self._collected += chunk
+            if self._show:
+                output.current().raw(chunk)
+
+    @property
+    def text(self) -> str:
+        return self._collected.decode("utf-8", "replace")
+
+
+def _launch_plan(
+    request: DebugRequest, environment: dict[str, str], port: int, terminal: str
+) -> dict[str, Any]:
+    """What the helper's devkit-launch reads. In a batch the program gets no input."""
+    launch = request.launch
+    assert launch is not None
+    return {
+        "url": f"connect://127.0.0.1:{port}",
+        "program": launch.program,
+        "args": list(launch.args),
+        "env": [f"{key}={value}" for key, value in {**environment, **launch.environment()}.items()],
+        "folder": launch.folder,
+        "stdin": terminal if request.batch is None else "/dev/null",
+        "stdout": terminal,
+        "stderr": terminal,
+    }
 
 
 def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
@@ -177,8 +282,13 @@ def _interactive(tools: LldbTools, script: recipes.SessionScript, folder: Path, 
 
 
 def _batch(
-    tools: LldbTools, script: recipes.SessionScript, batch: Path, folder: Path, report: Path, show: bool
-) -> tuple[int, str]:
+    tools: LldbTools,
+    script: recipes.SessionScript,
+    batch: Path,
+    folder: Path,
+    report: Path,
+    transcript: _Transcript,
+) -> int:
     end = "detach" if script.attach else "kill"
     commands = [
         *recipes.setup_commands(script),
@@ -198,14 +308,11 @@ def _batch(
         die_with_parent=True,
     )
     assert child.stdout is not None
-    collected = bytearray()
     try:
         # read1 hands out what is there: the program's output appears as it is printed.
         while chunk := child.stdout.read1(65536):  # type: ignore[attr-defined]
-            collected += chunk
-            if show:
-                output.current().raw(chunk)
-        return child.wait(), collected.decode("utf-8", "replace")
+            transcript.add(chunk)
+        return child.wait()
     except BaseException:
         process.end_group(child)
         raise

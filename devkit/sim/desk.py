@@ -97,7 +97,7 @@ class Desk:
             self._obey(refresh=True)
             self._write_faults()
             return trouble.as_dict()
-        before = dict(self._troubles)
+        before, state = dict(self._troubles), self._order.state
         if before.get(trouble.name) != trouble or self._has_happened(trouble):
             if trouble.name == "cut":
                 self._cuts_before = self._obey().cuts
@@ -109,6 +109,7 @@ class Desk:
                 self._troubles = before
                 self._apply(trouble)
                 raise
+            self._settle(state)
         return trouble.as_dict()
 
     def heal(self, name: str | None = None) -> dict[str, Any]:
@@ -124,9 +125,10 @@ class Desk:
             healed = [self._troubles.pop(name)] if name in self._troubles else []
         else:
             healed, self._troubles = list(self._troubles.values()), {}
-        # The phone first: a link that is back must not carry the old faults.
-        for trouble in sorted(healed, key=lambda each: each.fault.place != ADBD):
+        state = self._order.state
+        for trouble in healed:
             self._apply(trouble)
+        self._settle(state)
         return {"healed": [trouble.name for trouble in healed]}
 
     def change_link(self, settings: LinkSettings) -> dict[str, Any]:
@@ -150,9 +152,11 @@ class Desk:
             if problem is not None:
                 raise SimError(f"the phone cannot have the fault {trouble.name}", evidence=problem)
             return
-        state = self._order.state
         self._obey()
-        if self._order.state != state:
+
+    def _settle(self, before: str) -> None:
+        """Have adb follow the link's state, if it has changed."""
+        if self._order.state != before:
             self._reconnect(self._order.state != UNPLUGGED)
 
     def _write_faults(self, once: Mapping[str, Any] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from devkit.errors import UsageError
 from devkit.lldb import recipes
 from devkit.lldb.recipes import SessionScript, parse_breakpoint
+from devkit.lldb.server import server_command
+from devkit.runtime.run import Launch
 
 SCRIPT = SessionScript(
     program=Path("/b 中/llm_demo"),
@@ -72,4 +75,19 @@ def test_the_helper_is_plain_enough_for_old_ndks() -> None:
     imported = {
         name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
     } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"json", "os", "lldb"}
+    assert imported == {"json", "os", "time", "lldb"}
+
+
+def test_a_program_that_lldb_launches() -> None:
+    script = replace(SCRIPT, launch_plan=Path("/a b/launch.json"))
+    load, launch, hook, last = recipes.recorded_connect_commands(script)
+    assert load.startswith("command script import") and hook.startswith("target stop-hook add")
+    # A raw command: what follows its name is the path, blanks and all.
+    assert (launch, last) == ("devkit-launch /a b/launch.json", "process continue")
+
+
+def test_a_server_that_waits_gets_no_program() -> None:
+    launch = Launch("/d/app/prog", ("a b",), "/d/app", {"K": "v"})
+    told = server_command("/d/lldb-server", "name", launch, None)
+    waiting = server_command("/d/lldb-server", "name", launch, None, waits=True)
+    assert told == waiting + " -- /d/app/prog 'a b'"

@@ -1,0 +1,290 @@
+"""A phone on machines that refuse namespaces: forced, and really, under a filter like Docker's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devkit.device import Device
+from devkit.errors import DeviceError, SimError, UsageError
+from devkit.sim import break_phone, heal_phone, start_phone
+from tests.e2e.support import REPO, Cli, Sim, TinyApp, eventually, start_sim
+
+DOCKER_LIKE = [sys.executable, str(REPO / "tests/support/docker_like.py")]
+MAIN = (REPO / "tests/data/tiny/main.cpp").read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def reduced(tmp_path_factory: pytest.TempPathFactory, adb: Path) -> Iterator[Sim]:
+    sim = start_sim("reduced", tmp_path_factory.mktemp("mit leer 手机"), adb, confinement="reduced")
+    with sim.phone:
+        yield sim
+
+
+@pytest.fixture
+def sim(reduced: Sim, monkeypatch: pytest.MonkeyPatch) -> Sim:
+    """In place of the session's phone, for the fixtures that build on it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(reduced.state_home))
+    return reduced
+
+
+@pytest.fixture
+def batch(workdir: Path) -> Path:
+    file = workdir / "check it.lldb"
+    file.write_text("frame variable\nbreakpoint delete --force\nprocess continue\n")
+    return file
+
+
+def below(pid: int) -> set[int]:
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for task in Path(f"/proc/{waiting.pop()}/task").iterdir():
+            children = {int(child) for child in (task / "children").read_text().split()} - found
+            found |= children
+            waiting += children
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    return {pid for pid in pids if Path(f"/proc/{pid}/cmdline").exists() and state_of(pid) != "Z"}
+
+
+def state_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+# ---- what it is
+
+
+def test_it_says_what_it_is(sim: Sim, device: Device, devkit: Cli) -> None:
+    assert sim.phone.record.confinement == "reduced"
+    assert device.is_reduced and device.is_virtual and device.libc == "glibc"
+    (status,) = devkit("sim", "status", "reduced", "--json").data
+    assert status["confinement"] == "reduced"
+
+
+def test_its_writable_folder_is_its_own(sim: Sim, device: Device) -> None:
+    folder = device.writable_dir("/data/local/tmp/devkit")
+    assert folder == f"{sim.phone.record.state_dir}/data/devkit"
+    assert not Path("/data").exists()
+
+
+def test_programs_write_nowhere_else(sim: Sim, device: Device, tmp_path: Path) -> None:
+    if "no Landlock" in (sim.phone.record.state_dir / "adbd.log").read_text():
+        pytest.skip("this kernel has no Landlock")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for command in (
+        f"echo x > '{victim}'",
+        f"rm '{victim}'",
+        f"mkdir '{tmp_path}/new'",
+        "echo x > /etc/devkit-x",
+    ):
+        assert device.shell(command).exit_code != 0, command
+    assert victim.read_text() == "mine" and list(tmp_path.iterdir()) == [victim]
+    assert (
+        device.shell('echo fine > "$TMPDIR/x" && cat "$TMPDIR/x" && rm "$TMPDIR/x" > /dev/null').text
+        == "fine\n"
+    )
+    with pytest.raises(DeviceError):
+        device.push_bytes(b"x", f"{tmp_path}/pushed")
+
+
+def test_properties_are_the_phones(sim: Sim, device: Device) -> None:
+    assert device.properties["ro.product.model"] == "Virtual_Phone"
+    assert device.shell("setprop debug.here 1; getprop debug.here").text == "1\n"
+
+
+def test_faults_and_links_work_as_elsewhere(sim: Sim, device: Device) -> None:
+    assert device.shell("true").exit_code == 0
+    break_phone("reduced", "refuse", {"service": "shell*"})
+    with pytest.raises(DeviceError):
+        sim.device().shell("true")
+    break_phone("reduced", "unplug")
+    assert set(heal_phone("reduced")) == {"refuse", "unplug"}
+    assert sim.device().shell("echo back").text == "back\n"
+    with pytest.raises(SimError):
+        break_phone("reduced", "disk-full")
+
+
+def test_a_reboot_ends_its_programs(sim: Sim, device: Device) -> None:
+    device.shell("setprop debug.gone 1; setsid sleep 4321 >/dev/null 2>&1 </dev/null &")
+    keeper = sim.phone.record.pid
+    sleepers = [pid for pid in below(keeper) if b"4321" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert sleepers
+    break_phone("reduced", "reboot", {"down": 0.5})
+    assert eventually(lambda: not alive(set(sleepers)))
+
+    def is_back() -> bool:
+        try:
+            return sim.device().shell("getprop debug.gone").text == "\n"
+        except DeviceError:
+            return False
+
+    assert eventually(is_back, within_s=15)
+
+
+# ---- devkit on it
+
+
+def test_run(sim: Sim, tiny: TinyApp, devkit: Cli) -> None:
+    ran = devkit("run", tiny.program)
+    assert (ran.code, ran.out) == (7, "inner 0\ninner 2\ninner 4\ntotal 6\n")
+    assert "warning" not in ran.err
+    ran = devkit("run", tiny.program, "--", "cat", stdin="一 line\n" * 1000)
+    assert (ran.code, ran.out) == (0, "一 line\n" * 1000)
+    assert devkit("run", tiny.program, "--", "abort").code == 134
+
+
+def test_debug_stops_with_locals_and_keeps_the_output(
+    sim: Sim, tiny: TinyApp, devkit: Cli, batch: Path
+) -> None:
+    ran = devkit("debug", tiny.program, "--break", "inner.cpp:4", "--batch", batch, "--json")
+    assert ran.code == 7, ran.out + ran.err
+    [stop] = ran.data["stops"]
+    assert stop["frames"][0]["function"] == "inner(int)" and stop["frames"][1]["function"] == "main"
+    assert {v["name"]: v["value"] for v in stop["locals"]} == {"value": "0", "doubled": "0"}
+    for line in ("inner 0", "inner 2", "inner 4", "total 6"):
+        assert line in ran.data["transcript"]
+    assert "devkit-launch" in ran.data["transcript"]
+
+
+def test_a_program_that_the_debugger_launches_has_the_phones_environment(
+    sim: Sim, tiny: TinyApp, devkit: Cli, batch: Path
+) -> None:
+    wanted = devkit("run", tiny.program, "--", "env", "PATH").out.strip()
+    ran = devkit("debug", tiny.program, "-b", "main", "--batch", batch, "--json", "--", "env", "PATH")
+    assert wanted and wanted in ran.data["transcript"]
+    words = ["a b", "it's", "你好", "$HOME"]
+    ran = devkit("debug", tiny.program, "-b", "main", "--batch", batch, "--json", "--", "args", *words)
+    assert all(f"[{word}]" in ran.data["transcript"] for word in words)
+
+
+def test_a_crash_under_the_debugger(sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path) -> None:
+    script = workdir / "crash.lldb"
+    script.write_text("process continue\nprocess continue\n")
+    ran = devkit("debug", tiny.program, "--batch", script, "--json", "--", "abort")
+    assert ran.code == 128 + signal.SIGABRT
+    assert any("SIGABRT" in stop["reason"] for stop in ran.data["stops"])
+
+
+def test_nothing_of_a_session_is_left(sim: Sim, tiny: TinyApp, devkit: Cli, batch: Path) -> None:
+    before = below(sim.phone.record.pid)
+    assert devkit("debug", tiny.program, "-b", "main", "--batch", batch).code == 7
+    assert eventually(lambda: len(below(sim.phone.record.pid)) <= len(before))
+
+
+# ---- its end
+
+
+@pytest.mark.parametrize("how", ["stop", "kill", "keeper"])
+def test_nothing_outlives_it(tmp_path: Path, adb: Path, how: str) -> None:
+    sim = start_sim("ends", tmp_path / "state", adb, confinement="reduced")
+    sim.device().shell(
+        "(setsid sleep 4322 &) >/dev/null 2>&1 </dev/null; nohup sleep 4323 >/dev/null 2>&1 </dev/null &"
+    )
+    pids = below(sim.phone.record.pid)
+    assert sum(b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids) == 2
+    (keeper,) = [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"devkit-phone")]
+    if how == "kill":
+        os.kill(sim.phone.record.pid, signal.SIGKILL)
+    elif how == "keeper":
+        os.kill(keeper, signal.SIGKILL)
+    else:
+        sim.phone.stop()
+    assert eventually(lambda: not alive(pids)), alive(pids)
+    sim.phone.stop()
+
+
+def test_a_wrong_confinement(adb: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        start_phone("x", adb=adb, confinement="jail")
+    assert "reduced" in caught.value.hints[0]
+
+
+# ---- on a machine that really refuses
+
+
+def test_where_namespaces_are_refused_it_falls_back_and_says_so(
+    tmp_path: Path, adb: Path, workdir: Path, tiny: TinyApp, batch: Path
+) -> None:
+    """The same filter refuses `personality`: lldb-server cannot launch programs itself."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state 手机")}
+
+    def devkit(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*DOCKER_LIKE, sys.executable, "-m", "devkit", *map(str, words)],
+            cwd=workdir, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+
+    started = devkit("sim", "start", "boxed", "--json")
+    try:
+        assert started.returncode == 0, started.stderr
+        assert json.loads(started.stdout)["confinement"] == "reduced"
+        assert "namespaces are refused" in started.stderr and "seccomp=unconfined" in started.stderr
+        ran = devkit("run", tiny.program, "-s", "sim:boxed")
+        assert (ran.returncode, ran.stdout) == (7, "inner 0\ninner 2\ninner 4\ntotal 6\n")
+        debugged = devkit("debug", tiny.program, "-s", "sim:boxed", "-b", "inner", "--batch", batch, "--json")
+        assert debugged.returncode == 7, debugged.stdout + debugged.stderr
+        result = json.loads(debugged.stdout)
+        assert result["stops"][0]["frames"][0]["function"] == "inner(int)"
+        assert "total 6" in result["transcript"]
+    finally:
+        assert devkit("sim", "stop", "boxed").returncode == 0
+
+
+def test_a_phone_that_hides_its_confinement_is_debugged_all_the_same(
+    tmp_path: Path, adb: Path, workdir: Path, tiny: TinyApp, batch: Path
+) -> None:
+    """The server's "personality set failed" alone leads to the other way of launching."""
+    environment = {
+        **os.environ,
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "DEVKIT_SIM_CONFINEMENT": "reduced",
+    }
+    start = [*DOCKER_LIKE, sys.executable, "-m", "devkit", "sim", "start", "hidden", "--json"]
+    started = subprocess.run(start, env=environment, capture_output=True, text=True, check=True)
+    record = json.loads(started.stdout)
+    try:
+        # The marks of a virtual phone, of a reduced one no more.
+        (Path(record["state_dir"]) / "properties/changed/ro.devkit.confinement").write_text("\n")
+        ran = subprocess.run(
+            [
+                sys.executable, "-m", "devkit", "debug", str(tiny.program), "-s", "sim:hidden",
+                "-b", "inner", "--batch", str(batch), "--json", "-v",
+            ],
+            cwd=workdir, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert ran.returncode == 7, ran.stdout + ran.stderr
+        assert "personality set failed" in ran.stderr
+        assert json.loads(ran.stdout)["stops"][0]["frames"][0]["function"] == "inner(int)"
+    finally:
+        subprocess.run(
+            [sys.executable, "-m", "devkit", "sim", "stop", "hidden"],
+            env=environment,
+            capture_output=True,
+            check=True,
+        )
+
+
+def test_the_demo_where_namespaces_are_refused(workdir: Path) -> None:
+    done = subprocess.run(
+        [*DOCKER_LIKE, sys.executable, "-m", "devkit", "demo", "--json"],
+        cwd=workdir, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["exit_code"] == data["debugged_exit_code"] == 0
+    assert {"libMNN.so", "libllm.so", "llm_demo"} <= {frame["module"] for frame in data["backtrace"]}
+    assert any(value["value"] for value in data["locals"])
