@@ -135,6 +135,9 @@ def plan_system(release: Release) -> SystemPlan:
     own_scripts = SCRIPTS_DIR.with_name(f"bin-{release.name}")
     if own_scripts.is_dir():
         scripts |= {path.name: path for path in sorted(own_scripts.iterdir())}
+    for name in contents["wrapped"]:
+        if name in programs:
+            programs[f".{name}"] = programs[name]
     for name in scripts:
         programs.pop(name, None)
     # What decides over the name of the image is the same for all releases: see _prune.

@@ -32,7 +32,7 @@ from devkit.sim.releases import find_release
 from devkit.sim.request import REDUCED, PhoneRequest
 
 # Of the phone's scripts those that work anywhere; everything else is this machine's.
-SCRIPTS = ("getprop", "setprop", "ps", "pgrep", "pidof", "uptime", "which")
+SCRIPTS = ("date", "getprop", "setprop", "ps", "pgrep", "pidof", "uptime", "which")
 SHELL = "/bin/sh"
 PROPERTY = "ro.devkit.confinement"
 _RESTART_PAUSE_S = 0.2

@@ -433,6 +433,22 @@ def test_faults_survive_a_reboot(phone: Phones) -> None:
     assert phone.adb("pull", "/system/bin/sh", os.devnull).returncode != 0
 
 
+def test_the_clock_jumps(phone: Phones) -> None:
+    def behind() -> float:
+        return int(phone.shell("date +%s")) - time.time()
+
+    assert abs(behind()) < 5
+    for by in (86_400, -7200):
+        phone.break_("clock", by=by)
+        assert abs(behind() - by) < 5
+        year = time.strftime("%Y-%m-%d", time.gmtime(time.time() + by))
+        assert phone.shell("date -u +%Y-%m-%d") == f"{year}\n"
+        # A time that was asked for is no clock.
+        assert phone.shell("date -u -d @0 +%Y") == "1970\n"
+    phone.heal("clock")
+    assert abs(behind()) < 5
+
+
 # ---- the desk
 
 
