@@ -22,7 +22,7 @@ COMMANDS: dict[str, Entry] = {
     "deploy": Entry("deploy", "Push a program and all it needs; only what changed travels."),
     "run": Entry("run", "Build, deploy and run a program on the phone."),
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
-    "vscode": Entry("vscode", "Write VS Code's settings, launch configurations and tasks; yours stay."),
+    "vscode": Entry("vscode", "Write VS Code's settings, debugging and tasks; yours stay."),
     "env": Entry("env", "Print or install the toolchains' variables for your shell."),
     "device": Entry("device", "List, choose and look at phones; a shell on one."),
     "sim": Entry("sim", "Start and stop virtual phones."),

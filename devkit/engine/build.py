@@ -99,8 +99,7 @@ def build(
             steps = _compile(plan, wanted, jobs, log)
         artifacts = fileapi.read_artifacts(plan.build_dir)
     _check_products(artifacts, wanted, log_path)
-    if configured:
-        _refresh_editor(plan)
+    _refresh_editor(plan)
     database = plan.build_dir / "compile_commands.json"
     return BuildResult(
         build_dir=plan.build_dir,

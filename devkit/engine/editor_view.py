@@ -151,13 +151,27 @@ def write_view(view: View) -> None:
 
 
 def refresh_view(source: Path) -> None:
-    """After a build was configured: bring the view up to date, if there is one.
+    """After a build: bring the view up to date, if there is one. Looks at few files when it is.
+
+    CMake may have run again inside the build: the age of the builds' lists tells. A link of ours
+    to a file that is gone means that somebody has removed the build folder, not the view.
 
     Raises:
         FileError: the folder cannot be written.
     """
-    if (source / VIEW_FOLDER / _CHOICE_FILE).is_file():
+    choice = source / VIEW_FOLDER / _CHOICE_FILE
+    seen_at = _changed_at(choice)
+    if seen_at is None:
+        if _link_state(source) == "there" and not (source / NAME).exists():
+            write_view(plan_view(source))
+        return
+    if any((_changed_at(build.database) or 0) >= seen_at for build in find_builds(source)):
         write_view(plan_view(source))
+        # The list itself keeps its age when it has not changed: clangd would read it again.
+        try:
+            os.utime(choice)
+        except OSError:
+            pass  # looked at once more next time
 
 
 def remove_view(source: Path) -> bool:
@@ -212,6 +226,13 @@ def _read_choice(source: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return PREFERENCES[0]
     return choice if choice in PREFERENCES else PREFERENCES[0]
+
+
+def _changed_at(file: Path) -> float | None:
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return None
 
 
 def _read(file: Path) -> bytes | None:

@@ -104,9 +104,8 @@ def collect_facts(config: Config, view: View, folder: Path) -> Facts:
     elif not host.apps:
         missing.append("no app in devkit.yaml: no launch configurations and no tasks to run one")
     apps = tuple(config.apps)
-    wanted = dict.fromkeys(
-        [*(app.profile for app in config.apps.values()), *([host.profile] if host else [])]
-    )
+    used = [app.profile for app in config.apps.values()] or ["cpu"]
+    wanted = dict.fromkeys([*used, *([host.profile] if host else [])])
     known = engine.profiles_for(config)
     return Facts(
         clangd_path=str(clangd) if clangd else None,
@@ -200,6 +199,8 @@ def _host_build(config: Config, folder: Path) -> HostBuild | None:
     apps = []
     for app in config.apps.values():
         target = app.target or app.name
+        if "/" in target:
+            continue  # a program of the phone's, made elsewhere
         program = programs.get(target, build_dir / target)
         apps.append(_host_app(config, app, program, folder))
     return HostBuild(profile.name, tuple(profile.options.items()), tuple(apps))

@@ -195,8 +195,7 @@ def apply_setup(config: Config, setup: Setup) -> None:
         editor_view.write_view(setup.view)
     else:
         editor_view.remove_view(config.source)
-    for file in (*setup.files, setup.state):
-        _write(file)
+    _write_all((*setup.files, setup.state))
     if setup.view is None:
         _remove_empty(setup.folder / FOLDER)
 
@@ -277,6 +276,22 @@ def _read(path: Path) -> str | None:
         ) from None
     except OSError as error:
         raise FileError(f"{path} cannot be read; nothing was written", evidence=str(error)) from None
+
+
+def _write_all(files: Sequence[FilePlan]) -> None:
+    """All files or none: what devkit remembers must be what stands there."""
+    done: list[FilePlan] = []
+    try:
+        for file in files:
+            _write(file)
+            done.append(file)
+    except FileError:
+        for file in reversed(done):
+            try:
+                _write(FilePlan(file.path, file.after, file.before))
+            except FileError:
+                continue  # the first error is the one to tell
+        raise
 
 
 def _write(file: FilePlan) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -93,11 +94,30 @@ def test_written_linked_refreshed_and_taken_away(source: Path) -> None:
     assert [entry["file"] for entry in json.loads(link.read_text())] == [str(source / "src/a.cpp")]
     before = link.stat().st_mtime_ns
     write_view(plan_view(source))
+    refresh_view(source)
     assert link.stat().st_mtime_ns == before  # clangd would read it again
     index = source / "build/devkit/editor/.cache/clangd/index"
     index.mkdir(parents=True)
     assert remove_view(source) and not remove_view(source)
     assert not link.is_symlink() and not (source / "build/devkit/editor").exists()
+
+
+def test_a_list_that_ninja_made_cmake_write_is_noticed(source: Path) -> None:
+    folder = make_build(source, "host-x86_64-debug", "g++", "a.cpp", age_s=60)
+    write_view(plan_view(source))
+    later = json.loads((folder / "compile_commands.json").read_text())
+    later.append({**later[0], "file": "../../../src/b.cpp"})
+    (folder / "compile_commands.json").write_text(json.dumps(later))
+    refresh_view(source)
+    assert len(json.loads((source / "compile_commands.json").read_text())) == 2
+
+
+def test_the_view_comes_back_after_its_folder_was_removed(source: Path) -> None:
+    write_view(plan_view(source))
+    shutil.rmtree(source / "build")
+    make_build(source, "host-x86_64-debug", "g++", "a.cpp")
+    refresh_view(source)
+    assert len(json.loads((source / "compile_commands.json").read_text())) == 1
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling"])

@@ -8,6 +8,7 @@ import re
 from hypothesis import given, settings
 
 from devkit.vscode_templates.jsonc import parse
+from devkit.vscode_templates.jsonc_edit import insert
 from devkit.vscode_templates.merge import KEPT, Slot, merge, unmerge
 from devkit.vscode_templates.state import FileState, dump_states, read_states
 from tests.unit.vscode_templates.documents import documents, wanted
@@ -63,6 +64,27 @@ def test_other_wishes_later_leave_no_trace(text: str, first: list[Slot], second:
     two = merge(one.text, second, one.state)
     assert two.text is not None
     assert unmerge(two.text, two.state).text == text
+
+
+@MANY
+@given(documents(), wanted(), wanted())
+def test_what_the_user_writes_between_two_runs_stays(
+    text: str, first: list[Slot], second: list[Slot]
+) -> None:
+    one = merge(text, first, FileState())
+    assert one.text is not None
+    if parse(one.text).root is None:
+        return
+    edited, _ = insert(one.text, (), "mine", {"x": [1]})
+    two = merge(edited, second, one.state)
+    assert two.text is not None
+    left = unmerge(two.text, two.state).text
+    assert left is not None
+    expected = parse(text).root
+    assert parse(left).root is not None
+    assert parse(left).root.value == {**(expected.value if expected else {}), "mine": {"x": [1]}}  # type: ignore[union-attr]
+    old, new = parse(text), parse(left)
+    assert [old.text[a:b] for a, b in old.comments] == [new.text[a:b] for a, b in new.comments]
 
 
 @MANY

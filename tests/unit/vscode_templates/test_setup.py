@@ -171,6 +171,18 @@ def test_a_file_that_changes_meanwhile_is_not_overwritten(engine: Path) -> None:
     assert set(tree(engine)) == {"CMakeLists.txt", "devkit.yaml", ".vscode/launch.json"}
 
 
+def test_when_one_file_cannot_be_written_none_is(engine: Path) -> None:
+    config = load(engine)
+    (engine / ".vscode").mkdir()
+    (engine / ".vscode/settings.json").write_text('{"a": 1}')
+    # Through this link nothing can be made: nobody adds folders to /proc.
+    (engine / ".vscode/tasks.json").symlink_to("/proc/devkit-none/tasks.json")
+    with pytest.raises(FileError, match=r"tasks\.json cannot be written"):
+        apply_setup(config, plan_setup(config))
+    assert (engine / ".vscode/settings.json").read_text() == '{"a": 1}'
+    assert sorted(path.name for path in (engine / ".vscode").iterdir()) == ["settings.json", "tasks.json"]
+
+
 def test_a_clangd_file_of_the_users_own_stays(engine: Path) -> None:
     config = load(engine)
     (engine / ".clangd").write_text("Index: {}\n")
