@@ -86,6 +86,7 @@ def test_artifacts_are_read_from_the_build(built: BuildResult) -> None:
         "MNN": ("shared", "libMNN.so"),
         "MNN_Express": ("shared", "express/libMNN_Express.so"),
         "llm": ("shared", "libllm.so"),
+        "llm_bench": ("executable", "llm_bench"),
         "llm_demo": ("executable", "llm_demo"),
     }
     assert built.build_dir.name == f"host-{host_toolchain().abi}-debug"
@@ -234,7 +235,7 @@ def test_release_and_one_library(source: Path, folder: Path) -> None:
     )
     assert plan.build_dir.name.endswith("-release")
     result = engine.build(plan, jobs=2)
-    assert {a.name for a in result.artifacts} == {"libMNN.so", "llm_demo", "benchmark.out"}
+    assert {a.name for a in result.artifacts} == {"libMNN.so", "llm_bench", "llm_demo", "benchmark.out"}
     library = next(a.path for a in result.artifacts if a.name == "libMNN.so")
     assert not read_elf(library).has_debug_info  # the trap: Release links with -s
     assert ANSWER in llm_demo(result, folder, "short2/config.json", "p.txt").stdout

@@ -3,7 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 #ifdef MNN_USE_LOGCAT
-#include <android/log.h>
+#include <MNN/AndroidLog.h>
 #endif
 
 namespace MNN {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/Pipeline.hpp"
+#include "core/Crash.hpp"
 
 namespace MNN {
 ErrorCode Pipeline::resize() {
@@ -14,6 +15,7 @@ ErrorCode Pipeline::resize() {
 }
 
 ErrorCode Pipeline::execute() {
+    crashIfAsked();
     for (auto& unit : mUnits) {
         const ErrorCode code = unit.execution->onExecute(unit.inputs, unit.outputs);
         if (code != NO_ERROR) {

@@ -71,6 +71,7 @@ void Llm::reset() {
     *mContext = LlmContext();
     *mMeta = KVMeta();
     mSampler = std::make_unique<Sampler>(mConfig->config());
+    mIgnoreEnd = mConfig->config().value("ignore_eos", 0) != 0;
 }
 
 void Llm::response(const std::string& content, std::ostream* os, const char* endWith, int maxNewTokens) {
@@ -137,7 +138,7 @@ int Llm::sample(const Express::VARP& logits) {
 bool Llm::append(int token) {
     ++mContext->gen_seq_len;
     mContext->output_tokens.push_back(token);
-    if (mTokenizer->isStop(token)) {
+    if (!mIgnoreEnd && mTokenizer->isStop(token)) {
         mContext->stopped = true;
         if (mOutput != nullptr) {
             *mOutput << mEndWith << std::flush;

@@ -91,6 +91,7 @@ private:
     std::ostream* mOutput = nullptr;
     const char* mEndWith = nullptr;
     int mMaxAllTokens = 0;
+    bool mIgnoreEnd = false; // "ignore_eos": for measurements
 };
 } // namespace Transformer
 } // namespace MNN
