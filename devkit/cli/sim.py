@@ -39,6 +39,10 @@ def start(
     android: Annotated[
         str | None, typer.Option(metavar="RELEASE", help="Android release to imitate: 6, 8, 11, 14…")
     ] = None,
+    abi: Annotated[
+        str | None,
+        typer.Option(metavar="ABI", help="arm64-v8a runs such programs through qemu; else this machine's."),
+    ] = None,
     auth: Annotated[
         bool, typer.Option("--auth", help="adb is unauthorized until `devkit sim allow`.")
     ] = False,
@@ -69,6 +73,7 @@ def start(
         name,
         model=model,
         android=android,
+        abi=abi,
         auth=auth,
         port=port,
         adb=adb.path,

@@ -11,7 +11,7 @@ from devkit import sim
 from devkit.errors import SimError
 from devkit.sim import Phone, adbserver
 from tests.e2e.adb_host import AdbHost
-from tests.e2e.support import WHEEL_ADB, eventually
+from tests.e2e.support import WHEEL_ADB, Cli, eventually
 
 
 @pytest.fixture
@@ -124,3 +124,17 @@ def test_the_private_server_of_a_shy_phone(tmp_path: Path, monkeypatch: pytest.M
         assert eventually(lambda: adbserver.device_state(address, record.serial) == "device")
     with pytest.raises(SimError, match="no virtual phone named own"):
         sim.tap_allow("own")
+
+
+def test_the_command_line_allows_too(devkit: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert devkit("sim", "start", "asks", "--auth").code == 0
+    try:
+        refused = devkit("device", "info", "-s", "sim:asks")
+        assert refused.code != 0
+        assert "unauthorized" in refused.err
+        assert devkit("sim", "allow", "asks").code == 0
+        assert eventually(lambda: devkit("device", "info", "-s", "sim:asks").code == 0)
+    finally:
+        devkit("sim", "stop", "asks")
+    assert "no virtual phone named asks" in devkit("sim", "allow", "asks").err
