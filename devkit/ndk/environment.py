@@ -119,16 +119,20 @@ def install_block(file: Path, text: str) -> bool:
     """
     target = Path(os.path.realpath(file))
     before = _read(target)
-    newline = b"\r\n" if b"\r\n" in before else b"\n"
-    body = text.encode().replace(b"\n", newline)
     found = _find_block(before, file)
     if found is None:
+        newline = b"\r\n" if b"\r\n" in before else b"\n"
         cut = bool(before) and not before.endswith(b"\n")
-        begin = (_BEGIN_AFTER_CUT_LINE if cut else BEGIN).encode()
-        after = before + (newline if cut else b"") + begin + newline + body + END.encode() + newline
+        begin_line = (_BEGIN_AFTER_CUT_LINE if cut else BEGIN).encode()
+        head, tail = before + (newline if cut else b""), b""
     else:
-        begin_line = before[found[0] :].split(newline, 1)[0]
-        after = before[: found[0]] + begin_line + newline + body + END.encode() + newline + before[found[1] :]
+        # The block keeps its own line ends, whatever the lines around it have by now.
+        begin_line, _, _ = before[found[0] :].partition(b"\n")
+        newline = b"\r\n" if begin_line.endswith(b"\r") else b"\n"
+        begin_line = begin_line.removesuffix(b"\r")
+        head, tail = before[: found[0]], before[found[1] :]
+    body = text.encode().replace(b"\n", newline)
+    after = head + begin_line + newline + body + END.encode() + newline + tail
     return _replace(target, before, after, file)
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from devkit.errors import FileError, UsageError
@@ -79,6 +79,7 @@ def test_rc_files() -> None:
 line = st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b""))
 
 
+@example(lines=[], newline=b"\n", ends=False, later=b"\r\n")
 @settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(line, max_size=6),
