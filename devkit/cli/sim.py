@@ -27,6 +27,7 @@ app.command("break", epilog="Example: devkit sim break cut --after 5mb --directi
     sim_faults.break_
 )
 app.command("heal")(sim_faults.heal)
+app.command("run", epilog="The language of scenarios: docs/virtual-phone.md")(sim_faults.run)
 app.command("slow", epilog="Example: devkit sim slow --rate 20mbit --delay 10ms")(sim_faults.slow)
 
 

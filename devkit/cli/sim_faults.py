@@ -1,7 +1,8 @@
-"""`devkit sim break`, `heal` and `slow`: what can go wrong with a virtual phone."""
+"""`devkit sim break`, `heal`, `slow` and `run`: what can go wrong with a virtual phone."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -85,6 +86,18 @@ def slow(
         raise UsageError("how slow?", hints=["devkit sim slow --rate 20mbit --delay 10ms"])
     link = slow_phone(name, **given)
     output.current().data(link, f"{name}: {link['text']}")
+
+
+def run(
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The steps.")],
+) -> None:
+    """Run a scenario: start phones, break them, use them, expect results. Exit code 1 if one differs."""
+    from devkit.scenario import run_scenario_file
+
+    result = run_scenario_file(scenario)
+    output.current().data(result.as_dict(), result.summary())
+    if not result.passed:
+        raise typer.Exit(1)
 
 
 def _list_faults() -> None:

@@ -46,6 +46,7 @@ class Desk:
         self._order = LinkOrder()
         self._cuts_before = 0
         self._cut_number = 0
+        self._counts = False
 
     @property
     def is_reachable(self) -> bool:
@@ -67,6 +68,9 @@ class Desk:
         """
         operation = request.get("op")
         if operation == "status":
+            return self.status()
+        if operation == "count":
+            self._counts = True
             return self.status()
         if operation == "break":
             return self.start_trouble(plan_trouble(str(request["fault"]), dict(request.get("options") or {})))
@@ -195,7 +199,9 @@ class Desk:
             up = cut.options["after"] if cut.options["direction"] != "down" else None
             down = cut.options["after"] if cut.options["direction"] != "up" else None
             repeats = cut.options["repeat"]
-        return LinkOrder(settings, self._wanted_state(), up, down, repeats, self._cut_number)
+        return LinkOrder(
+            settings, self._wanted_state(), up, down, repeats, self._cut_number, count=self._counts
+        )
 
     def _describe(self, trouble: Trouble, report: LinkReport) -> dict[str, Any]:
         described = trouble.as_dict()

@@ -43,6 +43,7 @@ class LinkOrder:
         cut_repeats: it breaks again after as many bytes, until the order changes.
         cut_number: another number is another cut, even after the same bytes.
         drop: break all connections off now.
+        count: bytes run through here to be counted, even if nothing else is wanted.
         refresh: have adbd read its faults again, and wait until it has.
     """
 
@@ -53,6 +54,7 @@ class LinkOrder:
     cut_repeats: bool = False
     cut_number: int = 0
     drop: bool = False
+    count: bool = False
     refresh: bool = False
 
     @property
@@ -63,7 +65,8 @@ class LinkOrder:
     @property
     def needs_bytes(self) -> bool:
         """Whether bytes have to run through the link's process."""
-        return self.settings.is_shaped or self.cut_up_bytes is not None or self.cut_down_bytes is not None
+        is_cut = self.cut_up_bytes is not None or self.cut_down_bytes is not None
+        return self.count or self.settings.is_shaped or is_cut
 
 
 @dataclass(frozen=True)

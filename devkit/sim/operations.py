@@ -59,6 +59,16 @@ def slow_phone(name: str, **link: str | None) -> dict[str, Any]:
     return answer
 
 
+def count_bytes(name: str) -> dict[str, Any]:
+    """`phone_status`, and from now on all bytes are counted: they run through the link's process.
+
+    Raises:
+        SimError: there is no such phone.
+    """
+    answer: dict[str, Any] = ask(name, {"op": "count"})
+    return answer
+
+
 def phone_status(name: str) -> dict[str, Any]:
     """A phone's faults in force ("faults"), its link ("link") and bytes counted while it was shaped.
 
