@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from devkit.sim import Phone
 
 _LINK_OPTIONS = ("rate", "rate_up", "rate_down", "delay", "delay_up", "delay_down")
-OPTIONS = ("model", "android", "auth", "storage", "confinement", *_LINK_OPTIONS)
+OPTIONS = ("model", "android", "abi", "su", "auth", "storage", "memory", "confinement", *_LINK_OPTIONS)
 
 
 class VirtualDevice(Device):
@@ -97,14 +97,18 @@ def start_virtual_device(name: str, **options: Any) -> VirtualDevice:
             f"a virtual phone has no option {unknown[0]!r}", hints=[f"known are: {', '.join(OPTIONS)}"]
         )
     link = link_from(**{key: options.pop(key) for key in _LINK_OPTIONS if key in options})
-    storage = options.pop("storage", None)
+    sizes = {
+        parameter: parse_bytes(str(options.pop(option)))
+        for option, parameter in (("storage", "data_limit_bytes"), ("memory", "memory_limit_bytes"))
+        if option in options
+    }
     adb = find_private_adb(config.load().adb.path)
     phone = start_phone(
         name,
         adb=adb.path,
         lifeline=True,
         link=link,
-        data_limit_bytes=parse_bytes(str(storage)) if storage is not None else None,
+        **sizes,
         **options,
     )
     return VirtualDevice(phone)

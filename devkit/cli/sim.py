@@ -47,11 +47,18 @@ def start(
     auth: Annotated[
         bool, typer.Option("--auth", help="adb is unauthorized until `devkit sim allow`.")
     ] = False,
+    su: Annotated[bool, typer.Option("--su", help="Commands can be run as root.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of its adbd on 127.0.0.1 (0: any free one).")] = 0,
     storage: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Size of /data/local/tmp, then in memory, as 256mb."),
     ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of its programs together, as 512mb.")
+    ] = None,
+    reduced: Annotated[
+        bool, typer.Option("--reduced", help="Without namespaces, as where a machine refuses them.")
+    ] = False,
     rate: options.Rate = None,
     rate_up: options.RateUp = None,
     rate_down: options.RateDown = None,
@@ -76,9 +83,12 @@ def start(
         android=android,
         abi=abi,
         auth=auth,
+        su=su,
         port=port,
         adb=adb.path,
         data_limit_bytes=parse_bytes(storage) if storage is not None else None,
+        memory_limit_bytes=parse_bytes(memory) if memory is not None else None,
+        confinement="reduced" if reduced else None,
         link=link,
     )
     record = phone.record

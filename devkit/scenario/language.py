@@ -233,8 +233,9 @@ _Check = Callable[[Any, dict[str, Any]], Any]
 
 def _start(value: Any, options: dict[str, Any]) -> str:
     link_from(None, **{key: str(options[key]) for key in _LINK_OPTIONS if key in options})
-    if "storage" in options:
-        parse_bytes(str(options["storage"]))
+    for key in ("storage", "memory"):
+        if key in options:
+            parse_bytes(str(options[key]))
     for key in ("android", *_LINK_OPTIONS):
         if key in options:
             options[key] = str(options[key])

@@ -24,7 +24,7 @@ def phones(devkit: Cli):  # type: ignore[no-untyped-def]
 
 
 def test_several_phones_with_links_models_and_releases(phones: Cli) -> None:
-    assert phones("sim", "start").code == 0
+    assert phones("sim", "start", "--su", "--memory", "800mb").code == 0
     ran = phones(
         "sim", "start", "far", "--rate", "20mbit", "--delay-up", "10ms", "--android", "8", "--storage", "32mb"
     )
@@ -165,3 +165,9 @@ def test_allow_an_unauthorized_computer(phones: Cli) -> None:
     ran = phones("sim", "allow", "shy")
     assert ran.code == 0 and "is allowed" in ran.out
     assert eventually(lambda: phones("sim", "shell", "shy", "--", "echo in").out == "in\n")
+
+
+def test_a_reduced_phone(phones: Cli) -> None:
+    ran = phones("sim", "start", "small", "--reduced", "--json")
+    assert ran.code == 0 and ran.data["confinement"] == "reduced"
+    assert phones("sim", "shell", "small", "--", "getprop ro.devkit.confinement").out == "reduced\n"
