@@ -97,7 +97,7 @@ def start_virtual_device(name: str, **options: Any) -> VirtualDevice:
             f"a virtual phone has no option {unknown[0]!r}", hints=[f"known are: {', '.join(OPTIONS)}"]
         )
     link = link_from(**{key: options.pop(key) for key in _LINK_OPTIONS if key in options})
-    sizes = {
+    sizes: dict[str, Any] = {
         parameter: parse_bytes(str(options.pop(option)))
         for option, parameter in (("storage", "data_limit_bytes"), ("memory", "memory_limit_bytes"))
         if option in options
