@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from devkit.errors import UsageError
@@ -90,6 +93,13 @@ def test_complaints_name_the_line(text: str, place: str, message: str, hint: str
 @pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("2s", 2), ("1.5min", 90)])
 def test_times(text: str, seconds: float) -> None:
     assert parse_time(text) == seconds
+
+
+def test_the_example_of_the_documentation() -> None:
+    document = (Path(__file__).parents[2] / "docs/virtual-phone.md").read_text("utf-8")
+    (example,) = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+    steps = parse_scenario(example, "docs").steps
+    assert {step.kind for step in steps} >= {"start", "shell", "run", "after", "break", "join", "wait", "heal"}
 
 
 def test_texts_and_regular_expressions() -> None:
