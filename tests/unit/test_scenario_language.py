@@ -99,7 +99,16 @@ def test_the_example_of_the_documentation() -> None:
     document = (Path(__file__).parents[2] / "docs/virtual-phone.md").read_text("utf-8")
     (example,) = re.findall(r"^```yaml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
     steps = parse_scenario(example, "docs").steps
-    assert {step.kind for step in steps} >= {"start", "shell", "run", "after", "break", "join", "wait", "heal"}
+    assert {step.kind for step in steps} >= {
+        "start",
+        "shell",
+        "run",
+        "after",
+        "break",
+        "join",
+        "wait",
+        "heal",
+    }
 
 
 def test_texts_and_regular_expressions() -> None:
