@@ -11,7 +11,8 @@ from typing import Any
 from devkit import paths
 from devkit.errors import SimError, UsageError
 from devkit.sim.faults.catalog import ADBD, Trouble, plan_trouble
-from devkit.sim.link import OFFLINE, UNPLUGGED, UP, Link, LinkOrder, LinkReport
+from devkit.sim.link import Link
+from devkit.sim.link_orders import OFFLINE, UNPLUGGED, UP, LinkOrder, LinkReport
 from devkit.sim.links import LinkSettings, link_from
 from devkit.sim.power import reboot_value
 

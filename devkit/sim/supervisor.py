@@ -21,8 +21,8 @@ from typing import Any
 
 from devkit import paths, process
 from devkit.errors import DevkitError, SimError
-from devkit.sim import adbserver, image, models, namespaces, reduced, refusals, state
-from devkit.sim.adbserver import LOCALHOST, AdbRefused, PrivateServer
+from devkit.sim import image, models, namespaces, reduced, refusals, state
+from devkit.sim.adbserver import LOCALHOST
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
 from devkit.sim.foreign import plan_foreign, write_libraries
@@ -33,12 +33,10 @@ from devkit.sim.links import LinkSettings
 from devkit.sim.releases import find_release
 from devkit.sim.request import NAMESPACES, REDUCED, PhoneRequest
 from devkit.sim.rootfs import BOOT_ID, RootPlan
+from devkit.sim.upkeep import AdbUpkeep
 
 CONTROL_DIR = "control.d"
 PHONE_START_TIMEOUT_S = 10.0
-CONNECT_TIMEOUT_S = 10.0
-RECONNECT_PAUSE_S = 0.5
-SERVER_RESTARTS = 5
 # An adb server takes whatever listens on an odd port of this range for an emulator.
 EMULATOR_PORTS = range(5555, 5586, 2)
 
@@ -83,15 +81,11 @@ class Supervisor:
         self._link: Link | None = None
         self._desk: Desk | None = None
         self._control: ControlServer | None = None
-        self._server: PrivateServer | None = None
-        self._address: tuple[str, int] | None = request.connect_to
+        self._adb: AdbUpkeep | None = None
         self._serial = ""
         self._image_fd = -1
         self._hardware: Hardware | None = None
         self._moves_at = 0.0
-        self._tracker: socket.socket | None = None
-        self._reconnect_at = 0.0
-        self._server_restarts = 0
         self._wakeup, self._signals = os.pipe()
         os.set_blocking(self._signals, False)
 
@@ -113,12 +107,12 @@ class Supervisor:
                 self._serial = f"{LOCALHOST}:{port}"
                 self._start_link(listener, channel)
             self._start_phone(phones_end)
+        self._adb = AdbUpkeep(
+            self._serial, auth=self._request.auth, address=self._request.connect_to, log=_log
+        )
         if self._request.adb is not None:
-            self._server = PrivateServer(Path(self._request.adb), self._dir / "android")
-            self._server.start()
-            self._address = self._server.address
-        if self._address is not None:
-            self._connect()
+            self._adb.start_server(Path(self._request.adb), self._dir / "android")
+        self._adb.connect()
         assert self._desk is not None
         self._control = ControlServer(self._dir, self._desk.handle)
         self._announce(port, started_at)
@@ -130,6 +124,7 @@ class Supervisor:
 
     def watch(self) -> None:
         """Return when the phone is to end."""
+        assert self._adb is not None and self._desk is not None
         while True:
             ready, _, _ = select.select(self._watched(), [], [], self._patience())
             self._move_hardware()
@@ -147,25 +142,14 @@ class Supervisor:
             if self._control is not None and self._control.listener in ready:
                 self._control.serve_one()
                 continue
-            if self._tracker is not None and self._tracker in ready:
-                self._read_tracker()
-            self._mend_server()
-            if self._wants_connection() and time.monotonic() >= self._reconnect_at:
-                self._reconnect()
+            self._adb.keep(news=self._adb.tracker in ready, reachable=self._desk.is_reachable)
 
     def end(self) -> None:
         """End everything and remove its traces. Can be called at any stage of `start`."""
-        if self._tracker is not None:
-            self._tracker.close()
         if self._control is not None:
             self._control.close()
-        if self._server is not None:
-            self._server.stop()
-        elif self._address is not None and self._serial:
-            try:
-                adbserver.request(self._address, f"host:disconnect:{self._serial}", timeout_s=1.0)
-            except (OSError, AdbRefused):
-                pass
+        if self._adb is not None:
+            self._adb.end()
         if self._warden:
             try:
                 # It kills pid 1 of the phone and ends when the kernel has cleared the namespace.
@@ -265,46 +249,11 @@ class Supervisor:
         except SetupFailed as error:
             raise refusals.explain(error, log=_tail(setup.log_file)) from None
 
-    def _connect(self) -> None:
-        assert self._address is not None
-        deadline = time.monotonic() + CONNECT_TIMEOUT_S
-        problem: str | None = None
-        while time.monotonic() < deadline:
-            try:
-                problem = adbserver.connect_device(self._address, self._serial)
-                if problem is None and self._is_online():
-                    self._track()
-                    return
-            except ConnectionRefusedError as error:
-                problem = str(error)
-                break
-            except OSError as error:
-                problem = str(error)
-            time.sleep(0.1)
-        host, port = self._address
-        raise SimError(
-            f"the adb server at {host}:{port} does not accept the virtual phone",
-            evidence=problem or f"{self._serial} does not come online",
-            hints=[f"adb -H {host} -P {port} devices", "start the phone with an adb server of its own"],
-        )
-
-    def _is_online(self) -> bool:
-        assert self._address is not None
-        deadline = time.monotonic() + 2.0
-        while time.monotonic() < deadline:
-            if adbserver.device_state(self._address, self._serial) in self._good_states():
-                return True
-            time.sleep(0.01)
-        return False
-
-    def _good_states(self) -> tuple[str, ...]:
-        """What the adb server may say of the phone without being told to connect again."""
-        return ("device", "unauthorized", "authorizing") if self._request.auth else ("device",)
-
     def _announce(self, port: int, started_at: float) -> None:
-        host, adb_port = self._address or (None, None)
+        assert self._adb is not None
+        host, adb_port = self._adb.address or (None, None)
         name = self._request.name
-        if self._server is not None:
+        if self._adb.has_own_server:
             entry = {
                 "host": host,
                 "port": adb_port,
@@ -335,16 +284,17 @@ class Supervisor:
         watched: list[Any] = [self._wakeup]
         if self._request.lifeline_fd is not None:
             watched.append(self._request.lifeline_fd)
-        if self._tracker is not None:
-            watched.append(self._tracker)
+        if self._adb is not None and self._adb.tracker is not None:
+            watched.append(self._adb.tracker)
         if self._control is not None:
             watched.append(self._control.listener)
         return watched
 
     def _patience(self) -> float | None:
-        if not self._wants_connection():
-            return REFRESH_S if self._hardware is not None else None
-        return min(REFRESH_S, max(0.05, self._reconnect_at - time.monotonic()))
+        assert self._adb is not None and self._desk is not None
+        times = [self._adb.patience_s(reachable=self._desk.is_reachable)]
+        times += [REFRESH_S] if self._hardware is not None else []
+        return min((each for each in times if each is not None), default=None)
 
     def _move_hardware(self) -> None:
         now = time.monotonic()
@@ -375,77 +325,14 @@ class Supervisor:
         assert self._link is not None
         return os.waitpid(self._link.pid, os.WNOHANG)[0] != 0
 
-    def _wants_connection(self) -> bool:
-        """Whether the adb server ought to know the phone and does not."""
-        assert self._desk is not None
-        return self._address is not None and self._tracker is None and self._desk.is_reachable
-
     def _link_changed(self, listed: bool) -> None:
         """The phone was unplugged, went silent or came back; `listed`: adb may go on naming it."""
-        assert self._desk is not None
-        self._drop_tracker()
-        if self._address is None:
-            return
+        assert self._desk is not None and self._adb is not None
+        self._adb.drop()
         if self._desk.is_reachable:
-            self._reconnect()
+            self._adb.reconnect()
         elif not listed:
-            try:
-                adbserver.request(self._address, f"host:disconnect:{self._serial}")
-            except (OSError, AdbRefused) as error:
-                _log(f"disconnect: {error}")
-
-    def _mend_server(self) -> None:
-        if self._server is None or not self._server.has_ended():
-            return
-        self._server_restarts += 1
-        if self._server_restarts > SERVER_RESTARTS:
-            raise SimError("the adb server keeps ending")
-        _log("the adb server has ended, starting it again")
-        self._drop_tracker()
-        self._server.start()
-
-    def _track(self) -> None:
-        assert self._address is not None
-        try:
-            self._tracker = adbserver.open_service(self._address, "host:track-devices", timeout_s=5.0)
-        except (OSError, AdbRefused) as error:
-            _log(f"cannot watch the adb server: {error}")
-            self._drop_tracker()
-
-    def _read_tracker(self) -> None:
-        assert self._tracker is not None
-        try:
-            devices = adbserver.parse_devices(adbserver.read_string(self._tracker))
-        except OSError as error:
-            _log(f"the adb server is gone: {error}")
-            self._drop_tracker()
-            return
-        status = devices.get(self._serial)
-        if status not in self._good_states():
-            _log(f"the adb server says {status} of {self._serial}, connecting again")
-            self._drop_tracker()
-
-    def _drop_tracker(self) -> None:
-        if self._tracker is not None:
-            self._tracker.close()
-            self._tracker = None
-        self._reconnect_at = time.monotonic() + RECONNECT_PAUSE_S
-
-    def _reconnect(self) -> None:
-        assert self._address is not None
-        try:
-            # The server tries by itself too. Disconnecting first would end what runs over its connection.
-            if adbserver.device_state(self._address, self._serial) in self._good_states():
-                problem = None
-            else:
-                problem = adbserver.connect_device(self._address, self._serial)
-            if problem is None and self._is_online():
-                _log("connected again")
-                self._track()
-                return
-        except OSError:
-            pass  # No server there now; it may come back.
-        self._drop_tracker()
+            self._adb.forget()
 
 
 def _bind(port: int) -> socket.socket:

@@ -14,7 +14,9 @@ import pytest
 
 from devkit.errors import UsageError
 from devkit.sim.adbd.handover import Handover
-from devkit.sim.link import OFFLINE, UNPLUGGED, UP, LinkLoop, LinkOrder, LinkReport, bind_listener
+from devkit.sim.link import bind_listener
+from devkit.sim.link_loop import LinkLoop
+from devkit.sim.link_orders import OFFLINE, UNPLUGGED, UP, LinkOrder, LinkReport
 from devkit.sim.links import LinkSettings, link_from, parse_delay, parse_rate, show_rate
 from devkit.sim.shaping import Direction, Lane, LinkCut
 
