@@ -18,6 +18,7 @@ from pathlib import Path
 
 from devkit.sim.adbd.log import log
 from devkit.sim.services import PhoneFacts, Service, Sockets
+from devkit.sim.users import ShellWorld, become_shell, is_shell
 
 APPLETS_SOCKET = "applets"
 _FD_COUNT = 4
@@ -27,11 +28,12 @@ _EXIT_FAILED = 1
 Applet = Callable[[list[str], Mapping[str, str]], int]
 
 
-def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]]) -> Service:
-    """The service that does the work of the shell user's applets.
+def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]], world: ShellWorld) -> Service:
+    """The service that does the work of applets, each as the user who started it.
 
     Args:
         applets: name → what it does, given the phone.
+        world: of the shell user.
     """
     kinds = {APPLETS_SOCKET: socket.SOCK_STREAM}
 
@@ -45,9 +47,13 @@ def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]]) -> Se
                 return 127
             return applet(call.arguments, call.environment)
 
-        serve_applets(sockets[APPLETS_SOCKET], body)
+        def become_caller(pid: int) -> None:
+            if is_shell(pid, world.users):
+                become_shell(world)
 
-    return Service("toolbox", kinds, as_root=False, run=run)
+        serve_applets(sockets[APPLETS_SOCKET], body, become_caller)
+
+    return Service("toolbox", kinds, as_root=True, run=run)
 
 
 class Call:
@@ -56,11 +62,14 @@ class Call:
     Args:
         pid: of the program that waits.
         connection: to it; its end is the program's.
+
+    `at_end` is called when the program has died before its work was done.
     """
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
         self.connection = connection
+        self.at_end: Callable[[], None] = lambda: None
         words = _read(pid, "cmdline").split(b"\0")[:-1]
         self.name = os.path.basename(os.fsdecode(words[0])) if words else ""
         self.arguments = [os.fsdecode(word) for word in words[1:]]
@@ -68,27 +77,36 @@ class Call:
         self.environment = {os.fsdecode(key): os.fsdecode(value) for key, sep, value in pairs if sep}
 
 
-def serve_applets(listener: socket.socket, body: Callable[[Call], int]) -> None:
-    """Serve for ever: fork for each call, run `body` on its files, report its exit code."""
+def serve_applets(
+    listener: socket.socket, body: Callable[[Call], int], prepare: Callable[[int], None] = lambda pid: None
+) -> None:
+    """Serve for ever: fork for each call, run `body` on its files, report its exit code.
+
+    Args:
+        prepare: called with the caller's pid before anything is done for it.
+    """
     # Children need no waiting for.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         connection, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            _work(connection, body)
+            _work(connection, body, prepare)
         connection.close()
 
 
-def _work(connection: socket.socket, body: Callable[[Call], int]) -> None:
+def _work(connection: socket.socket, body: Callable[[Call], int], prepare: Callable[[int], None]) -> None:
     code, number = _EXIT_FAILED, 0
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-        if _take_files(connection):
+        fds = _receive_files(connection)
+        if fds:
             call = Call(pid, connection)
-            threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
+            prepare(pid)
+            _take_files(fds)
+            threading.Thread(target=_end_with, args=(call,), daemon=True).start()
             code = body(call)
     except BrokenPipeError:
         # Nobody reads its output: the program is to die of that, as any other would.
@@ -104,31 +122,34 @@ def _work(connection: socket.socket, body: Callable[[Call], int]) -> None:
             os._exit(0)
 
 
-def _take_files(connection: socket.socket) -> bool:
-    """Make the caller's files this process's; False when it sends none."""
+def _receive_files(connection: socket.socket) -> list[int]:
+    """The caller's standard files and its working directory; empty when it sends none."""
     fds = array.array("i")
     data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_FD_COUNT * fds.itemsize))
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(content)
-    if not data or len(fds) != _FD_COUNT:
-        return False
+    return list(fds) if data and len(fds) == _FD_COUNT else []
+
+
+def _take_files(fds: list[int]) -> None:
+    """Make the caller's files this process's."""
     for target, fd in enumerate(fds[:3]):
         os.dup2(fd, target)
     os.fchdir(fds[3])
     for fd in fds:
         if fd > 2:
             os.close(fd)
-    return True
 
 
-def _end_with(connection: socket.socket) -> None:
+def _end_with(call: Call) -> None:
     """End this process when the program that waits for it does."""
     try:
-        while connection.recv(1):
+        while call.connection.recv(1):
             pass
     except OSError:
         pass
+    call.at_end()
     os._exit(0)
 
 

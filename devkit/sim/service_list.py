@@ -21,7 +21,7 @@ def services_of(facts: PhoneFacts, world: ShellWorld) -> list[Service]:
     Args:
         world: of the shell user.
     """
-    services = [logd_service(), tombstoned_service(_link_check), applets_service(_applets)]
+    services = [logd_service(), tombstoned_service(_link_check), applets_service(_applets, world)]
     if facts.su:
         services.append(su_service(world))
     if facts.memory_limit_bytes is not None:

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from devkit.sim import namespaces
 from devkit.sim.applets import Call, serve_applets
 from devkit.sim.services import PhoneFacts, Service, Sockets
 from devkit.sim.users import ROOT_ID, SHELL_ID, ShellWorld, become_shell
@@ -104,12 +103,22 @@ def _run(call: Call, facts: PhoneFacts, world: ShellWorld) -> int:
     pid = os.fork()
     if pid == 0:
         _become(request, call.environment, facts, world)
+    call.at_end = lambda: _hang_up(pid)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
 
 
+def _hang_up(group: int) -> None:
+    """A killed `su` takes its command along, as the end of a terminal would."""
+    try:
+        os.killpg(group, signal.SIGHUP)
+    except OSError:
+        pass
+
+
 def _become(request: SuRequest, environment: Mapping[str, str], facts: PhoneFacts, world: ShellWorld) -> None:
     try:
+        os.setpgid(0, 0)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         env = dict(environment)
         if not request.keep:
@@ -119,9 +128,6 @@ def _become(request: SuRequest, environment: Mapping[str, str], facts: PhoneFact
             folder = os.getcwd()
             become_shell(world)
             os.chdir(folder)
-        # A killed `su` takes the command along, as the end of a terminal would. Set after the change of
-        # user, which clears it.
-        namespaces.die_with_parent(signal.SIGHUP)
         os.execvpe(request.argv[0], request.argv, env)
     except OSError as error:
         os.write(2, f"su: {request.argv[0]}: {error.strerror}\n".encode("utf-8", "surrogateescape"))

@@ -48,6 +48,7 @@ class Folder:
         self._last: Message | None = None
         self._held: Message | None = None
         self._dropped = 0
+        self._name = ""
 
     def add(self, message: Message) -> None:
         """A new message."""
@@ -64,6 +65,8 @@ class Folder:
         if self._held is None:
             # The first of a row is in the buffer already; from the second on they wait.
             self._held = last
+            # Asked now: when another message comes, this process may be gone.
+            self._name = self._name_of(message.pid, message.tid)
         else:
             if self._dropped == _MAX_DROPPED:
                 self._note_dropped()
@@ -78,7 +81,7 @@ class Folder:
         held = self._held
         user = {0: "(root)", 1000: "(system)", 2000: "(shell)"}.get(held.uid, "")
         lines = "line" if self._dropped == 1 else "lines"
-        text = f"uid={held.uid}{user} {self._name_of(held.pid, held.tid)} identical {self._dropped} {lines}"
+        text = f"uid={held.uid}{user} {self._name} identical {self._dropped} {lines}"
         payload = encode_text(INFO, b"chatty", text.encode("utf-8", "replace"))
         self._store(Message(held.log_id, held.uid, held.pid, held.tid, held.sec, held.nsec, payload))
 

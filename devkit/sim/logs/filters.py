@@ -34,8 +34,7 @@ class Filters:
 
     def shows(self, priority: int, tag: bytes) -> bool:
         """Whether a message is shown."""
-        level = self._tags.get(tag, self._default)
-        return priority >= (self._default if level == DEFAULT else level)
+        return priority >= self._tags.get(tag, self._default)
 
     @property
     def everything(self) -> bool:
