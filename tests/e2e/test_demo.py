@@ -135,6 +135,7 @@ def version(port: int) -> bytes | None:
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as sock:
             sock.sendall(b"000chost:version")
-            return sock.recv(64) or None
+            with sock.makefile("rb") as answer:
+                return answer.read(len("OKAY00040029")) or None
     except OSError:
         return None
