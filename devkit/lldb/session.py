@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from devkit.lldb.tools import LldbTools
     from devkit.runtime.run import Launch
 
+_SIGSTOP = 19  # Linux's number, which is not every machine's
 _CLEAR_DEBUGINFOD = {"DEBUGINFOD_URLS": ""}
 
 
@@ -191,7 +192,7 @@ class _Session:
                 else:
                     lldb_exit = _batch(self._tools, script, request.batch, folder, report, transcript)
             moved = relay.bytes_up + relay.bytes_down
-            result = _result(report, lldb_exit, transcript.text, moved)
+            result = _result(report, lldb_exit, transcript.text, moved, launched=request.attach_pid is None)
             if request.batch is not None and not moved:
                 raise DebugError(
                     "LLDB never connected to the phone",
@@ -318,12 +319,15 @@ def _batch(
         raise
 
 
-def _result(report: Path, lldb_exit: int, transcript: str, moved: int) -> DebugResult:
+def _result(report: Path, lldb_exit: int, transcript: str, moved: int, *, launched: bool) -> DebugResult:
     try:
         data = json.loads(report.read_text("utf-8"))
     except (OSError, ValueError):
         data = {}
     stops = tuple(data.get("stops", ()))
+    if launched and stops and stops[0].get("signal") == _SIGSTOP:
+        # The debugger's own stop at the entry; LLDB may report it after the hook was added.
+        stops = stops[1:]
     exit_code = data.get("exit_code")
     if exit_code and stops and stops[-1].get("signal") == exit_code:
         # LLDB gives the bare number of the signal that ended the program.

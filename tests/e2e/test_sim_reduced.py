@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -188,14 +189,23 @@ def test_nothing_of_a_session_is_left(sim: Sim, tiny: TinyApp, devkit: Cli, batc
 # ---- its end
 
 
+def sleepers(pid: int) -> list[int]:
+    found = []
+    for child in below(pid):
+        with contextlib.suppress(OSError):
+            if b"sleep" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
+
+
 @pytest.mark.parametrize("how", ["stop", "kill", "keeper"])
 def test_nothing_outlives_it(tmp_path: Path, adb: Path, how: str) -> None:
     sim = start_sim("ends", tmp_path / "state", adb, confinement="reduced")
     sim.device().shell(
         "(setsid sleep 4322 &) >/dev/null 2>&1 </dev/null; nohup sleep 4323 >/dev/null 2>&1 </dev/null &"
     )
+    assert eventually(lambda: len(sleepers(sim.phone.record.pid)) == 2)
     pids = below(sim.phone.record.pid)
-    assert sum(b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids) == 2
     (keeper,) = [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"devkit-phone")]
     if how == "kill":
         os.kill(sim.phone.record.pid, signal.SIGKILL)
