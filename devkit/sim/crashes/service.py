@@ -178,6 +178,10 @@ class _CrashDump:
 
     def run(self, path: Path) -> None:
         pid, tid = self._request.pid, self._request.tid
+        if not _is_native(pid):
+            # Under qemu the registers are the emulator's.
+            self._own.write(FATAL, f"cannot dump process {pid}: it is emulated")
+            return
         try:
             stopped = StoppedThreads(pid, tid)
         except OSError as error:
@@ -233,6 +237,14 @@ def _write_complete(path: Path, text: str) -> None:
     temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
     temporary.chmod(0o640)
     os.replace(temporary, path)
+
+
+def _is_native(pid: int) -> bool:
+    """Whether a process runs on this processor: an emulator is no file of the phone."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe").startswith(("/system/", "/data/", "/sdcard/", "/storage/"))
+    except OSError:
+        return False
 
 
 def _user_of(pid: int) -> int:
