@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -255,7 +254,7 @@ def test_exit_codes_of_signals(shell: Shell, number: str, code: int) -> None:
     assert shell.run(f"sh -c 'kill -{number} $$'; exit $?").returncode == code
 
 
-@pytest.mark.skipif(shutil.which("mksh") is None, reason="needs mksh, Android's shell")
+@pytest.mark.slow  # script/test --all installs mksh, Android's shell
 @pytest.mark.parametrize(
     ("number", "text"), [("KILL", "Killed"), ("SEGV", "Segmentation fault"), ("ABRT", "Aborted")]
 )
