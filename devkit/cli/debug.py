@@ -13,7 +13,7 @@ from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.device import Device
-    from devkit.lldb import DebugRequest
+    from devkit.lldb import DebugRequest, DebugResult
     from devkit.runtime import PreparedApp
 
 app = typer.Typer(rich_markup_mode=None)
@@ -38,7 +38,8 @@ def debug(
         str | None, typer.Option(metavar="PID|NAME", help="Attach to a running process instead.")
     ] = None,
     batch: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Run these LLDB commands at the first stop, then end.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Run these LLDB commands at the first stop, then end (-: stdin)."),
     ] = None,
     no_build: common.NoBuild = False,
     print_commands: common.PrintCommands = False,
@@ -49,8 +50,8 @@ def debug(
 
     for text in breakpoints or ():
         parse_breakpoint(text)
-    if batch is not None and not batch.is_file():
-        raise UsageError(f"--batch {batch}: there is no such file")
+    sink = output.current()
+    _check_how(batch, print_commands)
     config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = common.pick_device(config, serial)
     local = runtime.build_app(config, device, name, profile=profile, build=not no_build and attach is None)
@@ -60,16 +61,40 @@ def debug(
     if print_commands:
         from devkit.runtime.manual import adb_words
 
-        text = lldb.render_manual_commands(tools, request, adb=adb_words(config, device))
+        text = lldb.render_manual_commands(device, tools, request, adb=adb_words(config, device))
         output.current().data({"commands": text.splitlines()}, text)
         return
     if attach is None:
         runtime.deploy_app(device, prepared)
-    sink = output.current()
     result = lldb.debug(device, tools, request, show=not sink.json_mode)
+    if batch is not None:
+        _warn_about_breakpoints(result)
     if sink.json_mode:
         sink.data(result.as_dict())
     raise typer.Exit(result.exit_code or 0)
+
+
+def _check_how(batch: Path | None, print_commands: bool) -> None:
+    """What can be refused before anything is built."""
+    from devkit import lldb
+
+    if batch is not None and batch != lldb.STDIN and (batch.is_dir() or not batch.exists()):
+        found = "is a folder" if batch.is_dir() else "does not exist"
+        raise UsageError(f"--batch {batch.absolute()} {found}", hints=["--batch - takes commands from stdin"])
+    if batch is None and not print_commands:
+        if output.current().json_mode:
+            raise UsageError("--json needs --batch: a prompt is no JSON", hints=["--batch FILE", "--batch -"])
+        lldb.check_terminal()
+
+
+def _warn_about_breakpoints(result: DebugResult) -> None:
+    sink = output.current()
+    empty = [point for point in result.breakpoints if not point["locations"]]
+    for point in empty:
+        sink.warn(f"no code was ever at the breakpoint {point['place']}; is it the right name, not stripped?")
+    hit = any(point["hits"] for point in result.breakpoints) or any(s["is_breakpoint"] for s in result.stops)
+    if result.breakpoints and not hit and not empty:
+        sink.warn("the program never came to a breakpoint")
 
 
 def _request(

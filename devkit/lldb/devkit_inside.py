@@ -13,7 +13,9 @@ import lldb
 _CONNECT_TIMEOUT_S = 10
 _MAX_FRAMES = 64
 _MAX_VALUE_CHARS = 400
-_REPORT = {"stops": [], "exit_code": None, "state": "none", "killed": False}  # type: ignore[var-annotated]
+_REPORT = {  # type: ignore[var-annotated]
+    "stops": [], "breakpoints": [], "exit_code": None, "state": "none", "killed": False, "lost": False,
+}  # fmt: skip
 
 
 class StopRecorder:
@@ -62,12 +64,31 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
         result.SetError("the program was not launched: " + (error.GetCString() or "no reason given"))
 
 
+def devkit_arrive(debugger, command, exe_ctx, result, internal_dict):
+    """Note the breakpoints; with the argument "show" say where the program stands.
+
+    A prompt's first commands are sourced quietly, and their stop with them.
+    """
+    _note_breakpoints(debugger.GetSelectedTarget())
+    _write()
+    if command.strip() != "show":
+        return
+    for place in _REPORT["breakpoints"]:
+        if place["locations"] == 0:
+            _say("warning: no code is loaded at the breakpoint " + place["place"])
+    shown = lldb.SBCommandReturnObject()
+    debugger.GetCommandInterpreter().HandleCommand("process status", shown)
+    _say((shown.GetOutput() or shown.GetError() or "").rstrip())
+
+
 def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
     """The last command of a batch: note how the program ended, end it if it still lives.
 
     The argument is "kill" or "detach": what to do with a program that is still there.
     """
-    process = debugger.GetSelectedTarget().GetProcess()
+    target = debugger.GetSelectedTarget()
+    _note_breakpoints(target)
+    process = target.GetProcess()
     state = process.GetState() if process.IsValid() else lldb.eStateInvalid
     _note_end(process)
     if process.IsValid() and state not in (lldb.eStateExited, lldb.eStateDetached, lldb.eStateInvalid):
@@ -90,13 +111,39 @@ def _wait_until_connected(process, listener):
             time.sleep(0.01)
 
 
+def _say(text):
+    # LLDB sends this to its own output, past the quiet sourcing.
+    print(text)  # noqa: T201
+
+
 def _note_end(process):
     if not process.IsValid():
         return
     state = process.GetState()
     _REPORT["state"] = lldb.SBDebugger.StateAsCString(state)
     if state == lldb.eStateExited:
-        _REPORT["exit_code"] = process.GetExitStatus()
+        # No program can exit with it: LLDB's own number for a program that it lost.
+        if process.GetExitStatus() == -1:
+            _REPORT["lost"] = True
+        else:
+            _REPORT["exit_code"] = process.GetExitStatus()
+
+
+def _note_breakpoints(target):
+    """Those that are gone (one-shot, deleted by the user) keep what was noted of them before."""
+    known = {place["id"]: place for place in _REPORT["breakpoints"]}
+    for point in target.breakpoint_iter():
+        text = lldb.SBStream()
+        point.GetDescription(text, False)
+        # SBBreakpoint: id = 1, file = 'a.cpp', line = 12, exact_match = 0[, locations = 1]
+        place = (text.GetData() or "").partition(", ")[2].partition(", locations")[0]
+        known[point.GetID()] = {
+            "id": point.GetID(),
+            "place": place.replace(", exact_match = 0", ""),
+            "locations": point.GetNumLocations(),
+            "hits": point.GetHitCount(),
+        }
+    _REPORT["breakpoints"] = list(known.values())
 
 
 def _describe_stop(thread):
@@ -159,5 +206,5 @@ def _write():
 
 
 def __lldb_init_module(debugger, internal_dict):
-    debugger.HandleCommand("command script add -f devkit_inside.devkit_finish devkit-finish")
-    debugger.HandleCommand("command script add -f devkit_inside.devkit_launch devkit-launch")
+    for name in ("launch", "arrive", "finish"):
+        debugger.HandleCommand(f"command script add -f devkit_inside.devkit_{name} devkit-{name}")

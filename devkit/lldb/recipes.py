@@ -9,6 +9,9 @@ from pathlib import Path
 
 from devkit.errors import UsageError
 
+# Commands of the helper: note the breakpoints, or show where the program stands too; note how it
+# ended and end what is left.
+ARRIVE, FINISH = "devkit-arrive", "devkit-finish"
 HELPER = Path(__file__).with_name("devkit_inside.py")
 
 # A path may hold colons and blanks; the line number is what follows the last colon.

@@ -99,6 +99,7 @@ class LldbServer:
         self._name = f"devkit-{secrets.token_hex(12)}"
         self._log = bytearray()
         self._exit_code: int | None = None
+        self._lost: str | None = None
         self._ended = threading.Event()
 
     def __enter__(self) -> LldbServer:
@@ -153,14 +154,20 @@ class LldbServer:
         """What lldb-server has printed."""
         return self._log.decode("utf-8", "replace")
 
+    @property
+    def lost(self) -> str | None:
+        """What broke the connection to it off, if something did."""
+        return self._lost
+
     def _collect(self) -> None:
-        with contextlib.suppress(DeviceError, OSError):
-            for kind, data in self._stream:
+        try:
+            for _, data in self._stream:
                 if isinstance(data, int):
                     self._exit_code = data
                 elif len(self._log) < _LOG_BYTES:
                     self._log += data
-                assert kind
+        except (DeviceError, OSError) as error:
+            self._lost = getattr(error, "evidence", None) or str(error)
         self._ended.set()
 
     def _failed(self, what: str) -> DebugError:

@@ -8,8 +8,7 @@ import json
 import os
 import posixpath
 import shutil
-import signal
-import subprocess
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths, process
-from devkit.errors import DebugError
-from devkit.lldb import recipes
+from devkit.errors import PHONE, DebugError
+from devkit.lldb import client, recipes
 from devkit.lldb.phone_terminal import PhoneTerminal
 from devkit.lldb.server import FOLDER, LaunchRefused, LldbServer, push_server, server_command
 from devkit.lldb.sysroot import mini_sysroot
@@ -31,8 +30,10 @@ if TYPE_CHECKING:
     from devkit.lldb.tools import LldbTools
     from devkit.runtime.run import Launch
 
-_SIGSTOP = 19  # Linux's number, which is not every machine's
-_CLEAR_DEBUGINFOD = {"DEBUGINFOD_URLS": ""}
+MANUAL_PORT = 5039
+# Linux' numbers, which are not every machine's: SIGSTOP; SIGILL TRAP ABRT BUS FPE SEGV SYS.
+_SIGSTOP = 19
+_CRASHES = (4, 5, 6, 7, 8, 11, 31)
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,9 @@ class DebugResult:
     """How a session went.
 
     `exit_code` is the program's own (128 + n after signal n), None when it never ended by itself;
-    `stops` are dicts with reason, frames and locals, in order; `transcript` is LLDB's output (only
-    collected for a batch).
+    `stops` are dicts with reason, frames and locals, in order; `transcript` is LLDB's output;
+    `breakpoints` are dicts with place, locations and hits; `transcript` and the end of the other two
+    are only there after a batch; `lost` says that LLDB lost the program.
     """
 
     exit_code: int | None
@@ -68,12 +70,15 @@ class DebugResult:
     transcript: str
     lldb_exit_code: int
     relayed_bytes: int
+    breakpoints: tuple[dict[str, Any], ...] = ()
+    lost: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The result as `--json` prints it."""
         return {
             "program_exit": self.exit_code,
             "stops": list(self.stops),
+            "breakpoints": list(self.breakpoints),
             "transcript": self.transcript,
             "relayed_bytes": self.relayed_bytes,
         }
@@ -87,10 +92,12 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
 
     Raises:
         DebugError: lldb-server or LLDB could not do their part.
-        UsageError: a breakpoint cannot be understood.
+        UsageError: a breakpoint cannot be understood, or there is no terminal for a prompt.
     """
     for text in request.breakpoints:
         recipes.parse_breakpoint(text)
+    if request.batch is None:
+        client.check_terminal()
     remote_server = push_server(device, tools, request.device_dir)
     sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
     # A reduced phone lives where address randomization often cannot be switched off.
@@ -106,19 +113,19 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
 
 
 def render_manual_commands(
-    tools: LldbTools, request: DebugRequest, *, adb: Sequence[str], port: int = 5039
+    device: Device, tools: LldbTools, request: DebugRequest, *, adb: Sequence[str]
 ) -> str:
-    """The session as lines a person can paste: start, forward, LLDB. Nothing is done.
+    """The session as lines a person can paste: start, forward, LLDB. Only the mini sysroot is made.
 
     Args:
         adb: the adb program and its options for this phone.
-        port: the local port of the shown forward (devkit itself needs none).
     """
     from devkit.device import quote
 
-    name = "devkit-manual"
+    name, port = "devkit-manual", _manual_port()
     server = posixpath.join(request.device_dir, FOLDER, "lldb-server")
-    script = _script(request, paths.cache_dir() / "sysroot", port)
+    sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
+    script = _script(request, sysroot, port)
     command = server_command(server, name, request.launch, request.attach_pid)
     lldb = [str(tools.lldb)]
     for line in recipes.setup_commands(script) + recipes.connect_commands(script):
@@ -132,6 +139,8 @@ def render_manual_commands(
             "# here:",
             process.show([*adb, "forward", f"tcp:{port}", f"localabstract:{name}"]),
             process.show(lldb),
+            "# afterwards:",
+            process.show([*adb, "forward", "--remove", f"tcp:{port}"]),
         ]
     )
 
@@ -188,17 +197,14 @@ class _Session:
                     paths.write_atomically(file, json.dumps(plan), mode=0o600)
                     script = dataclasses.replace(script, launch_plan=file)
                 if request.batch is None:
-                    lldb_exit = _interactive(self._tools, script, folder, report)
+                    lldb_exit = client.interactive(self._tools, script, folder, report)
                 else:
-                    lldb_exit = _batch(self._tools, script, request.batch, folder, report, transcript)
+                    lldb_exit = client.batch(
+                        self._tools, script, request.batch, folder, report, transcript.add
+                    )
             moved = relay.bytes_up + relay.bytes_down
             result = _result(report, lldb_exit, transcript.text, moved, launched=request.attach_pid is None)
-            if request.batch is not None and not moved:
-                raise DebugError(
-                    "LLDB never connected to the phone",
-                    evidence=process.tail(transcript.text),
-                    hints=["devkit debug … --debug -v shows the commands", f"{self._tools.lldb} --version"],
-                )
+            _check_end(result, self._tools, server, moved)
             return result
 
     def _environment(self) -> dict[str, str]:
@@ -248,6 +254,16 @@ def _launch_plan(
     }
 
 
+def _manual_port() -> int:
+    """The local port of the shown forward: the usual one, or a free one. devkit itself needs none."""
+    for port in (MANUAL_PORT, 0):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            free: int = probe.getsockname()[1]
+            return free
+    return MANUAL_PORT
+
+
 def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
     # gdb-remote takes a library of the right name with the wrong build-id silently: the phone's own
     # files come first, and no folder of this machine's system is searched.
@@ -261,62 +277,40 @@ def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionS
     )
 
 
-def _interactive(tools: LldbTools, script: recipes.SessionScript, folder: Path, report: Path) -> int:
-    file = folder / "session.lldb"
-    commands = [*recipes.setup_commands(script), *recipes.recorded_connect_commands(script)]
-    paths.write_atomically(file, recipes.session_file(commands), mode=0o600)
-    # Ctrl-C belongs to LLDB, which shares our terminal: it pauses the program.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        child = process.start(
-            [tools.lldb, "--source-quietly", "-s", file],
-            env={**_CLEAR_DEBUGINFOD, "DEVKIT_LLDB_REPORT": str(report)},
-            stdin=None,
-            stdout=None,
-            stderr=None,
-            own_group=False,
-            die_with_parent=True,
+def _check_end(result: DebugResult, tools: LldbTools, server: LldbServer, moved: int) -> None:
+    """Say what ended the session when it was neither the user nor the program.
+
+    Raises:
+        DebugError: LLDB, lldb-server or the connection ended in the middle.
+    """
+    hints = ["devkit debug … -v shows the programs it runs", f"{process.show([tools.lldb])} --version"]
+    code = result.lldb_exit_code
+    if not moved:
+        raise DebugError(
+            f"LLDB never connected to the phone ({_how(code)})",
+            evidence=process.tail(result.transcript) or "LLDB printed nothing",
+            hints=hints,
         )
-        return child.wait()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    if server.lost:
+        raise DebugError(
+            "the connection to the phone broke off in the middle of the session",
+            where=PHONE,
+            evidence=server.lost,
+            hints=["devkit device list", "check the cable or the network, then run the command again"],
+        )
+    if code < 0:
+        raise DebugError(f"LLDB was ended in the middle of the session ({_how(code)})", hints=hints)
+    if result.lost:
+        raise DebugError(
+            "lldb-server ended in the middle of the session",
+            where=PHONE,
+            evidence=process.tail(server.log) or "it printed nothing",
+            hints=["devkit device shell -- df -h /data; cat /proc/meminfo", "run the command again"],
+        )
 
 
-def _batch(
-    tools: LldbTools,
-    script: recipes.SessionScript,
-    batch: Path,
-    folder: Path,
-    report: Path,
-    transcript: _Transcript,
-) -> int:
-    end = "detach" if script.attach else "kill"
-    commands = [
-        *recipes.setup_commands(script),
-        *recipes.recorded_connect_commands(script),
-        f"command source --stop-on-error false {recipes.quote(batch.absolute())}",
-        f"devkit-finish {end}",
-    ]
-    crashed = ["thread backtrace all", f"devkit-finish {end}"]
-    file, crash_file = folder / "session.lldb", folder / "crash.lldb"
-    paths.write_atomically(file, recipes.session_file(commands), mode=0o600)
-    paths.write_atomically(crash_file, recipes.session_file(crashed), mode=0o600)
-    child = process.start(
-        [tools.lldb, "--no-lldbinit", "--batch", "-s", file, "--source-on-crash", crash_file],
-        env={**_CLEAR_DEBUGINFOD, "DEVKIT_LLDB_REPORT": str(report)},
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.STDOUT,
-        die_with_parent=True,
-    )
-    assert child.stdout is not None
-    try:
-        # read1 hands out what is there: the program's output appears as it is printed.
-        while chunk := child.stdout.read1(65536):  # type: ignore[attr-defined]
-            transcript.add(chunk)
-        return child.wait()
-    except BaseException:
-        process.end_group(child)
-        raise
+def _how(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"signal {-code}"
 
 
 def _result(report: Path, lldb_exit: int, transcript: str, moved: int, *, launched: bool) -> DebugResult:
@@ -329,11 +323,17 @@ def _result(report: Path, lldb_exit: int, transcript: str, moved: int, *, launch
         # The debugger's own stop at the entry; LLDB may report it after the hook was added.
         stops = stops[1:]
     exit_code = data.get("exit_code")
-    if exit_code and stops and stops[-1].get("signal") == exit_code:
+    last_signal = stops[-1].get("signal") if stops else None
+    if exit_code and last_signal == exit_code:
         # LLDB gives the bare number of the signal that ended the program.
         exit_code += 128
+    elif data.get("killed") and last_signal in _CRASHES:
+        # It stands where it crashed, and would have ended there without a debugger.
+        exit_code = 128 + last_signal
     return DebugResult(
         exit_code=exit_code,
+        lost=bool(data.get("lost")),
+        breakpoints=tuple(data.get("breakpoints", ())),
         stops=stops,
         transcript=transcript,
         lldb_exit_code=lldb_exit,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -16,6 +13,7 @@ import pytest
 
 from devkit.device import Device
 from tests.e2e.support import REPO, Cli, Sim, TinyApp, eventually, left_on_phone, start_sim
+from tests.e2e.terminal import Terminal
 
 
 def test_output_exit_code_and_stderr_apart(sim: Sim, tiny: TinyApp, devkit: Cli) -> None:
@@ -289,39 +287,6 @@ def test_no_device(devkit: Cli, tiny: TinyApp) -> None:
     ran = devkit("run", tiny.program, ADB_SERVER_SOCKET="tcp:127.0.0.1:1")
     assert ran.code == 125 and ran.out == ""
     assert "127.0.0.1:1" in ran.err and "try: " in ran.err
-
-
-class Terminal:
-    """devkit on a terminal of its own, typed into and read like a person does."""
-
-    def __init__(self, *args: str) -> None:
-        pid, self._fd = pty.fork()
-        if pid == 0:
-            os.execv(sys.executable, [sys.executable, "-m", "devkit", *args])
-        self.pid = pid
-        self.seen = b""
-
-    def type(self, text: bytes) -> None:
-        os.write(self._fd, text)
-
-    def wait_for(self, text: bytes, within_s: float = 20) -> None:
-        deadline = time.monotonic() + within_s
-        while text not in self.seen:
-            left = deadline - time.monotonic()
-            assert left > 0 and select.select([self._fd], [], [], left)[0], self.seen
-            try:
-                self.seen += os.read(self._fd, 4096)
-            except OSError:
-                break
-        assert text in self.seen, self.seen
-        self.seen = self.seen.partition(text)[2]
-
-    def end(self) -> int:
-        with contextlib.suppress(OSError):
-            while select.select([self._fd], [], [], 20)[0] and os.read(self._fd, 4096):
-                pass
-        os.close(self._fd)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
 def test_on_a_terminal_the_program_has_a_terminal(sim: Sim, tiny: TinyApp, device: Device) -> None:
