@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support import REPO, Cli, Sim
-from tests.e2e.test_run import Terminal
+from tests.e2e.terminal import Terminal
 
 NO_NDK = {
     "ANDROID_NDK": "",
