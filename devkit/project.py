@@ -16,12 +16,24 @@ engine: {engine}
 # profiles:               # extend or override built-in ones (devkit build --list)
 #   cpu: {{options: {{{option}: ON}}}}
 
+{apps}"""
+
+_MNN_APPS = """\
 apps:
-  {app}:
+  llm_demo:
     profile: cpu
     # files:              # what travels along, relative to this file
-    #   - {{local: model, remote: model}}
+    #   - {local: model, remote: model}
     # args: [model/config.json, prompt.txt]
+"""
+
+# No app is named that may not exist: every program of the build can be run by its name.
+_CMAKE_APPS = """\
+# apps:
+#   my_program:           # a CMake target; name others with target:
+#     files:              # what travels along, relative to this file
+#       - {local: data, remote: data}
+#     args: [data/input.txt]
 """
 
 
@@ -55,7 +67,7 @@ def write_project_file(folder: Path, engine_name: str | None = None) -> tuple[Pa
         _TEXT.format(
             engine=found,
             option="MNN_OPENCL" if mnn else "MY_OPTION",
-            app="llm_demo" if mnn else "my_program",
+            apps=_MNN_APPS if mnn else _CMAKE_APPS,
         ),
     )
     return target, found

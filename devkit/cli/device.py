@@ -11,6 +11,7 @@ from devkit import config, output
 
 if TYPE_CHECKING:
     from devkit.device.listing import DeviceEntry, Inventory
+    from devkit.errors import DevkitError
 
 app = typer.Typer(
     help="List, choose and look at phones; a shell on one.",
@@ -38,9 +39,9 @@ def list_() -> None:
     if problem is not None and not (inventory.servers and inventory.effective.is_default):
         if not inventory.entries:
             raise problem
-        sink.warn(problem.what)
+        sink.warn(_with_reason(problem))
     for other in inventory.problems:
-        sink.warn(other.what)
+        sink.warn(_with_reason(other))
     rows: list[tuple[str, ...]] = [
         (
             select.spoken_name(entry),
@@ -147,7 +148,8 @@ def _soc(properties: Mapping[str, str]) -> str:
     return f"{chip or '?'} (board {board})" if board else chip or "?"
 
 
-@app.command("shell")
+# What follows the first word of the command is the command's: `devkit device shell ls -la`.
+@app.command("shell", context_settings={"allow_interspersed_args": False})
 def shell(
     command: list[str] | None = _COMMAND,
     serial: str | None = _SERIAL,
@@ -172,6 +174,10 @@ def shell(
         )
         raise typer.Exit(result.exit_code)
     raise typer.Exit(join_terminal(device, line))
+
+
+def _with_reason(problem: DevkitError) -> str:
+    return f"{problem.what}: {problem.evidence}" if problem.evidence else problem.what
 
 
 def _entry_data(entry: DeviceEntry) -> dict[str, Any]:

@@ -26,9 +26,7 @@ def init(
     if engine_name not in (None, "mnn", "cmake"):
         raise UsageError(f"--engine cannot be {engine_name!r}", hints=["--engine mnn", "--engine cmake"])
     file, found = write_project_file(folder.absolute(), engine_name)
-    following = (
-        "devkit run llm_demo" if found == "mnn" else "name your programs under apps:, then devkit run APP"
-    )
+    following = "devkit run llm_demo" if found == "mnn" else "devkit build, then devkit run PROGRAM"
     output.current().data(
         {"file": str(file), "engine": found}, f"wrote {file} (engine: {found})\nnext: {following}"
     )

@@ -137,12 +137,18 @@ def zig_compilers(zig: Path) -> HostCompilers:
 def _from_variables(environ: Mapping[str, str], search: str) -> HostCompilers:
     c, cxx = _command(environ.get("CC")), _command(environ.get("CXX"))
     found = {}
-    for variable, words in (("CC", c or _partner(cxx, _CXX_TO_C)), ("CXX", cxx or _partner(c, _C_TO_CXX))):
+    # The one that is set comes first: it is the one to name when it leads nowhere.
+    pairs = [("CC", c or _partner(cxx, _CXX_TO_C)), ("CXX", cxx or _partner(c, _C_TO_CXX))]
+    for variable, words in sorted(pairs, key=lambda pair: not environ.get(pair[0])):
         path = shutil.which(words[0], path=search)
         if path is None:
-            given = f"{variable}={environ[variable]}" if environ.get(variable) else f"{variable} is not set"
+            other = "CXX" if variable == "CC" else "CC"
+            what = f"{variable} names a compiler that does not exist: {words[0]}"
+            if not environ.get(variable):
+                what = f"{variable} is not set, and {words[0]}, which belongs to {other}, does not exist"
+            given = "  ".join(f"{name}={environ[name]}" for name in ("CC", "CXX") if environ.get(name))
             raise ToolMissing(
-                f"{variable} names a compiler that does not exist: {words[0]}",
+                what,
                 evidence=f"{given}   (looked on PATH)",
                 hints=["set CC and CXX to compilers that are installed", "unset CC CXX"],
             )

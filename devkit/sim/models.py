@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from devkit.errors import SimError
+from devkit.errors import EXIT_USAGE, SimError
 from devkit.sim.releases import Release
 
 MODELS_FILE = Path(__file__).parent / "models.yaml"
@@ -81,7 +81,7 @@ def _row(model: str) -> dict[str, Any]:
     if model not in known:
         near = difflib.get_close_matches(model, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "known models: " + ", ".join(known)
-        raise SimError(f"there is no phone model named {model}", hints=[hint])
+        raise SimError(f"there is no phone model named {model}", hints=[hint], exit_code=EXIT_USAGE)
     row: dict[str, Any] = _load()[model]
     return row
 

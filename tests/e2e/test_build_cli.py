@@ -37,6 +37,33 @@ def test_init_detects_the_engine_and_never_overwrites(devkit: Cli, engine: Path)
     assert (engine / "devkit.yaml").read_text() == "# mine\n"
 
 
+def test_any_cmake_project_runs_right_after_init(devkit: Cli, sim: Sim, workdir: Path) -> None:
+    """A newcomer's own engine: a program with a blank in its file name, a library, a data file."""
+    (workdir / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(toy CXX)\nadd_library(core SHARED core.cpp)\n"
+        "add_executable(toy main.cpp)\ntarget_link_libraries(toy core)\n"
+        'set_target_properties(toy PROPERTIES OUTPUT_NAME "toy run")\n'
+    )
+    (workdir / "core.cpp").write_text("int twice(int n) { return 2 * n; }\n")
+    (workdir / "main.cpp").write_text(
+        "#include <fstream>\n#include <iostream>\nint twice(int);\n"
+        'int main() { int n = 0; std::ifstream("data/n.txt") >> n;\n'
+        'std::cout << twice(n) << "\\n"; return n; }\n'
+    )
+    (workdir / "data").mkdir()
+    (workdir / "data" / "n.txt").write_text("21\n")
+    ran = devkit("init")
+    assert ran.code == 0 and "engine: cmake" in ran.out
+    ran = devkit("run", "toy")
+    assert (ran.code, ran.out) == (0, "0\n")  # no data file yet
+    yaml = workdir / "devkit.yaml"
+    yaml.write_text(yaml.read_text() + "apps: {toy: {files: [data]}}\n")
+    ran = devkit("run", "toy")
+    assert (ran.code, ran.out) == (21, "42\n")
+    ran = devkit("debug", "toy", "-b", "twice", "--batch", "-", stdin="frame variable n\n")
+    assert ran.code == 0 and "(int) n = 21" in ran.out
+
+
 def test_init_outside_an_engine(devkit: Cli, workdir: Path) -> None:
     ran = devkit("init")
     assert ran.code == 2 and "no CMakeLists.txt" in ran.err and "try: " in ran.err

@@ -473,6 +473,7 @@ def test_a_server_that_is_away_is_not_replaced(tmp_path: Path) -> None:
             done = devkit(command, **environ)
             assert done.returncode == 125
             assert f"no adb server answers at 127.0.0.1:{port}".encode() in done.stderr
+            assert b"Connection refused" in done.stderr
             assert b"Traceback" not in done.stderr
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 2)
@@ -531,6 +532,8 @@ def test_shell_command_passes_everything_through(phone: Phone, state_home: Path)
     assert (done.returncode, done.stdout, done.stderr) == (7, b"a  b\n", b"err\n")
     assert run("echo $((1+2)) | cat").stdout == b"3\n"
     assert run("--", "printf", "%s|", "-n", "it's", "", "$HOME").stdout == b"-n|it's||$HOME|"
+    # As with `adb shell`, what follows the first word needs no `--`.
+    assert run("printf", "%s|", "-s", "--help").stdout == b"-s|--help|"
     data = random.Random(7).randbytes(2_000_000)
     assert run("--", "cat", stdin=data).stdout == data
     # Without a command and without a terminal: a script on stdin.

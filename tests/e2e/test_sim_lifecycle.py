@@ -323,7 +323,7 @@ def test_a_port_that_is_taken_or_belongs_to_emulators(state_home: Path) -> None:
 
 
 def test_an_unknown_model_and_a_missing_adb(tmp_path: Path) -> None:
-    error = failure(name="m", model="generik")
+    error = failure(name="m", model="generik", exit_code=2)
     assert error.hints == ("did you mean generic?",)
     assert "was not found" in failure(name="m", adb=tmp_path / "no-adb").what
 

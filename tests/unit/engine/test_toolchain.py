@@ -94,6 +94,11 @@ def test_a_variable_that_names_nothing(programs: Path) -> None:
     compiler(programs, "cc", "c++")
     with pytest.raises(ToolMissing, match="CXX names a compiler that does not exist"):
         find_host_compilers({"PATH": str(programs), "CC": "cc", "CXX": "c++-99"})
+    with pytest.raises(ToolMissing, match=r"^CXX names a compiler that does not exist: nosuch"):
+        find_host_compilers({"PATH": str(programs), "CXX": "nosuch"})
+    compiler(programs, "gcc-12")
+    with pytest.raises(ToolMissing, match=r"^CXX is not set, and g\+\+-12, which belongs to CC"):
+        find_host_compilers({"PATH": str(programs), "CC": "gcc-12"})
 
 
 def test_a_compiler_that_does_not_run(programs: Path) -> None:
