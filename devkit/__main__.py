@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run devkit with this process's arguments and leave with its exit code."""
+    _open_what_is_closed()
     if sys.argv[1:] in (["--version"], ["version"]):
         from devkit import __version__
 
@@ -15,6 +17,20 @@ def main() -> None:
     from devkit.cli.main import run
 
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_what_is_closed() -> None:
+    """A closed stdin, stdout or stderr (cron, `>&-`) becomes /dev/null.
+
+    Else the first socket that is opened gets its number, and what is printed goes there.
+    """
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest free number is this one: those below it are open by now.
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(number, mode, encoding="utf-8", errors="replace", closefd=False))
 
 
 if __name__ == "__main__":

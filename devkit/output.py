@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from devkit.errors import FileError
+
 if TYPE_CHECKING:
     from devkit.errors import DevkitError
 
@@ -67,12 +69,13 @@ class Output:
         """Pass bytes of a program through unchanged. In json mode they go to stderr."""
         stream = sys.stderr if stderr or self.json_mode else sys.stdout
         buffer = getattr(stream, "buffer", None)
-        if buffer is None:
-            stream.write(data.decode("utf-8", "replace"))
-        else:
+        with _written(stream):
+            if buffer is None:
+                stream.write(data.decode("utf-8", "replace"))
+            else:
+                stream.flush()
+                buffer.write(data)
             stream.flush()
-            buffer.write(data)
-        stream.flush()
 
     def note(self, text: str) -> None:
         """Say what is going on (stderr; silent with --quiet)."""
@@ -97,8 +100,9 @@ class Output:
         if self.json_mode:
             import json
 
-            self._write(sys.stdout, json.dumps(error.as_dict(), indent=2, ensure_ascii=False) + "\n")
-            return
+            with contextlib.suppress(FileError):  # where stdout is full, stderr may not be
+                self._write(sys.stdout, json.dumps(error.as_dict(), indent=2, ensure_ascii=False) + "\n")
+                return
         lines = [self.style("error", "red") + f" ({error.where}): {error.what}"]
         if error.evidence:
             lines += ["  " + self.style("| ", "dim") + line for line in error.evidence.splitlines()]
@@ -135,12 +139,32 @@ class Output:
 
     @staticmethod
     def _write(stream: Any, text: str) -> None:
-        try:
-            stream.write(text)
-        except UnicodeEncodeError:
-            encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "replace").decode(encoding))
-        stream.flush()
+        with _written(stream):
+            try:
+                stream.write(text)
+            except UnicodeEncodeError:
+                encoding = stream.encoding or "ascii"
+                stream.write(text.encode(encoding, "replace").decode(encoding))
+            stream.flush()
+
+
+@contextlib.contextmanager
+def _written(stream: Any) -> Iterator[None]:
+    """Say that stdout cannot be written (disk full); where stderr cannot, nobody can be told.
+
+    A reader that has gone is another thing: BrokenPipeError ends devkit.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if stream is not sys.stderr:
+            raise FileError(
+                "the output cannot be written",
+                evidence=os.strerror(error.errno or 0),
+                hints=["send it elsewhere, or make room: df -h"],
+            ) from None
 
 
 class _Notes(Progress):

@@ -3,6 +3,15 @@
 
 MIN_MINOR=10
 
+# Python up to 3.12 reads the path of an editable install in the locale's encoding: plain C has none
+# for letters outside ASCII.
+case "${LC_ALL:-}" in
+C | POSIX)
+    LC_ALL=C.UTF-8
+    export LC_ALL
+    ;;
+esac
+
 say() { printf '%s\n' "$*" >&2; }
 
 # A Python is usable when it is 3.10 or later and can make virtual environments.

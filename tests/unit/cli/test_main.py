@@ -173,3 +173,26 @@ def test_ctrl_c_says_so_in_words_and_in_json() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
     done = raising("KeyboardInterrupt", "config", "show", "--json")
     assert done.returncode == 130 and json.loads(done.stdout)["error"] == "interrupted"
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+@pytest.mark.parametrize("args", ["config keys", "--version", "nosuch"])
+def test_closed_standard_streams(closed: str, args: str, tmp_path: Path) -> None:
+    """A new file must not get the number of a stream that others believe to be theirs."""
+    command = f"'{sys.executable}' -m devkit {args} {closed}"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == (2 if args == "nosuch" else 0), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_behind_stdout_is_said_and_behind_stderr_is_not_fatal() -> None:
+    run = f"'{sys.executable}' -m devkit"
+    done = subprocess.run(["sh", "-c", f"{run} config keys >/dev/full"], capture_output=True, text=True)
+    assert done.returncode == 125
+    assert "the output cannot be written" in done.stderr and "No space left on device" in done.stderr
+    done = subprocess.run(
+        ["sh", "-c", f"{run} config keys --json >/dev/full"], capture_output=True, text=True
+    )
+    assert done.returncode == 125 and "the output cannot be written" in done.stderr
+    done = subprocess.run(["sh", "-c", f"{run} nosuch 2>/dev/full"], capture_output=True, text=True)
+    assert done.returncode == 2
