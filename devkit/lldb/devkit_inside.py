@@ -60,6 +60,8 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
             True,
             error,
         )
+        if error.Success():
+            _wait_until_stopped(process, debugger.GetListener())
     if error.Fail():
         result.SetError("the program was not launched: " + (error.GetCString() or "no reason given"))
 
@@ -98,6 +100,17 @@ def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
             process.Kill()
             _REPORT["killed"] = True
     _write()
+
+
+def _wait_until_stopped(process, listener):
+    """Take the event of the stop at the entry: left there, the next continue takes it for its own."""
+    event = lldb.SBEvent()
+    for _ in range(5):
+        if process.GetState() == lldb.eStateStopped:
+            return
+        listener.WaitForEventForBroadcasterWithType(
+            1, process.GetBroadcaster(), lldb.SBProcess.eBroadcastBitStateChanged, event
+        )
 
 
 def _wait_until_connected(process, listener):
