@@ -10,7 +10,8 @@ import pytest
 from devkit import sim
 from tests.e2e.support import Cli
 
-ADB = adbutils.adb_path()
+# Not adb_path(): Debian's older adb may come first on the PATH.
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 
 
 @pytest.fixture

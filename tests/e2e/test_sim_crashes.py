@@ -15,7 +15,7 @@ import pytest
 from devkit import sim
 from devkit.sim import Phone
 
-ADB = Path(adbutils.adb_path())
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 ENGINE = Path(__file__).parents[2] / "examples/mini-engine"
 DEVICE_DIR = "/data/local/tmp/motor"
 FRAME = re.compile(

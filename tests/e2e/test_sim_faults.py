@@ -21,7 +21,7 @@ from devkit.errors import SimError, UsageError
 from devkit.sim import Phone
 from devkit.sim.faults import FAULTS
 
-ADB = Path(adbutils.adb_path())
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 TMP = "/data/local/tmp"
 
 

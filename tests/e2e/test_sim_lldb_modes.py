@@ -24,7 +24,7 @@ from devkit.sim import Phone
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-ADB = Path(adbutils.adb_path())
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 TMP = "/data/local/tmp"
 LIBRARIES = 200
 # One for each platform: a server that is ending still listens for a moment.

@@ -16,7 +16,7 @@ import pytest
 from devkit import sim
 from devkit.sim import Phone
 
-ADB = Path(adbutils.adb_path())
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 LINES = 50_000
 # What logd and logcat may take together for LINES, so that a core of its own could do that many a second.
 MAX_CPU_S = 1.6

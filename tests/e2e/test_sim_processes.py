@@ -14,7 +14,7 @@ import pytest
 from devkit import sim
 from devkit.sim import Phone
 
-ADB = Path(adbutils.adb_path())
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 DEVICE_DIR = "/data/local/tmp/kette"
 
 

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 from devkit import sim
 from devkit.sim import Phone
 
-ADB = Path(adbutils.adb_path())
+ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 TMP = "/data/local/tmp"
 INTERLEAVINGS = 1000
 HUGE_BYTES = 4_500_000_000
