@@ -14,8 +14,10 @@ def main() -> None:
 
         sys.stdout.write(f"devkit {__version__}\n")
         sys.exit(0)
-    from devkit.cli.main import run
-
+    try:
+        from devkit.cli.main import run
+    except KeyboardInterrupt:
+        sys.exit(130)  # too early for anything but the number
     sys.exit(run(sys.argv[1:]))
 
 

@@ -48,6 +48,8 @@ def run(argv: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, _ClickError):
             return _usage_error(error)
+        if _comes_from_ctrl_c(error):
+            return _interrupted(sink)
         _show_traceback(sink)
         sink.error(_own_fault(error))
         return errors.EXIT_DEVKIT_FAILED
@@ -88,6 +90,15 @@ def _interrupted(sink: output.Output) -> int:
     else:
         sink.note("interrupted")
     return errors.EXIT_INTERRUPTED
+
+
+def _comes_from_ctrl_c(error: BaseException | None) -> bool:
+    """Python turns a Ctrl-C in the middle of making a class into a RuntimeError."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _reader_gone() -> int:

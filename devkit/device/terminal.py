@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from devkit import output
 from devkit.device.connection import Deadline
+from devkit.device.failures import PhoneLost
 from devkit.device.phone import Device
 from devkit.device.shell import ShellStream
 
@@ -32,6 +33,7 @@ def join_terminal(
         doing: what it is for, for messages, as "running llm_demo".
 
     Raises:
+        KeyboardInterrupt: the user hung up (`~.`).
         OperationTimeout: it was still running after `timeout_s`.
         PhoneLost, DeviceNotReady: as `Device.open_shell`.
     """
@@ -46,8 +48,14 @@ def _with_pty(device: Device, command: str, timeout_s: float | None, doing: str 
     term = os.environ.get("TERM")
     stream = device.open_shell(command, pty=True, term=term, size=_terminal_size(), doing=doing)
     with stream, _raw_terminal(), _follow_size(stream):
-        threading.Thread(target=_forward, args=(stream, HangUpKeys()), daemon=True).start()
-        return _show(stream, timeout_s)
+        keys = HangUpKeys()
+        threading.Thread(target=_forward, args=(stream, keys), daemon=True).start()
+        try:
+            return _show(stream, timeout_s)
+        except PhoneLost:
+            if keys.hung_up:
+                raise KeyboardInterrupt from None
+            raise
 
 
 class HangUpKeys:
@@ -55,12 +63,14 @@ class HangUpKeys:
 
     def __init__(self) -> None:
         self._state = "line start"
+        self.hung_up = False
 
     def seen(self, typed: bytes) -> bool:
         """Whether what was typed so far ends the session."""
         for byte in typed:
             key = bytes((byte,))
             if self._state == "tilde" and key == b".":
+                self.hung_up = True
                 return True
             if key in b"\r\n":
                 self._state = "line start"

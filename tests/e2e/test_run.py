@@ -303,3 +303,12 @@ def test_on_a_terminal_the_program_has_a_terminal(sim: Sim, tiny: TinyApp, devic
     # The phone's terminal turns the key into SIGINT, as with any program.
     assert terminal.end() == 128 + signal.SIGINT
     assert eventually(lambda: not left_on_phone(device, "tiny wait", ".devkit-guard"))
+
+
+def test_hanging_up_ends_a_program_that_hears_nothing(sim: Sim, tiny: TinyApp, device: Device) -> None:
+    with Terminal("run", str(tiny.program), "--", "deaf") as terminal:
+        terminal.wait_for(b"waiting")
+        terminal.type(b"\r~.")
+        assert terminal.end() == 130
+        assert b"error" not in terminal.text and b"interrupted" in terminal.text
+    assert eventually(lambda: not left_on_phone(device, "tiny deaf", ".devkit-guard"))

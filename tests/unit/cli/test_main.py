@@ -171,6 +171,8 @@ def test_a_refused_file_is_not_a_fault_of_devkit(tmp_path: Path, monkeypatch: py
 def test_ctrl_c_says_so_in_words_and_in_json() -> None:
     done = raising("KeyboardInterrupt", "config", "show")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    done = raising("RuntimeError('in a class') from KeyboardInterrupt()", "config", "show")
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
     done = raising("KeyboardInterrupt", "config", "show", "--json")
     assert done.returncode == 130 and json.loads(done.stdout)["error"] == "interrupted"
 
