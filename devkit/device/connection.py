@@ -92,6 +92,7 @@ def open_service(
                 f"nothing on the phone {serial} answers ({doing})",
                 where=PHONE,
                 evidence=f"{service.partition(':')[0]}: closed",
+                hints=["devkit device list", "adb reconnect, or restart the phone"],
             ) from None
         sock: socket.socket = connection.conn
         # The caller's from here on: the connection object must not close it.

@@ -334,8 +334,9 @@ def test_dial(fake: FakeAdbServer) -> None:
         assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         sock.sendall(b"ping")
         assert sock.recv(100) == b"ping"
-    with pytest.raises(NothingListens, match="dialling tcp:1"):
+    with pytest.raises(NothingListens, match="dialling tcp:1") as refused:
         device.dial("tcp:1")
+    assert refused.value.hints
 
 
 def test_a_server_that_never_accepts_a_service(fake: FakeAdbServer, monkeypatch: pytest.MonkeyPatch) -> None:
