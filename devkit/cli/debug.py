@@ -61,7 +61,12 @@ def debug(
     if print_commands:
         from devkit.runtime.manual import adb_words
 
-        text = lldb.render_manual_commands(device, tools, request, adb=adb_words(config, device))
+        text = "\n".join(
+            [
+                *local.build_lines,
+                lldb.render_manual_commands(device, tools, request, adb=adb_words(config, device)),
+            ]
+        )
         output.current().data({"commands": text.splitlines()}, text)
         return
     if attach is None:

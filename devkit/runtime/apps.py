@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalApp:
-    """An app as it stands on this machine: its program and where its libraries are."""
+    """An app as it stands on this machine: its program and where its libraries are.
+
+    `build_lines` are the command lines that build it, for people.
+    """
 
     app: AppConfig
     program: Path
     artifacts: tuple[Path, ...] = ()
     search: tuple[SearchDir, ...] = ()
     build: BuildResult | None = field(default=None, compare=False)
+    build_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,8 @@ def build_app(
     if artifact is None:
         raise _unknown(config, target, tuple(executables))
     libraries = tuple(a.path for a in result.artifacts if a.kind in ("shared", "module"))
-    return LocalApp(app, artifact.path, libraries, _runtime_dirs(plan.toolchain), result)
+    lines = tuple(plan.command_lines())
+    return LocalApp(app, artifact.path, libraries, _runtime_dirs(plan.toolchain), result, lines)
 
 
 def prepare_app(

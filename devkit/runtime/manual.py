@@ -31,7 +31,7 @@ def render_run_commands(
 ) -> tuple[dict[str, Any], str]:
     """The commands as (value for --json, text)."""
     adb = adb_words(config, device)
-    commands: list[str] = []
+    commands = list(prepared.local.build_lines)
     plan = prepared.plan
     folders = sorted({posixpath.dirname(posixpath.join(plan.folder, f.remote)) for f in plan.files})
     commands.append(show([*adb, "shell", quote(["mkdir", "-p", *folders])]))

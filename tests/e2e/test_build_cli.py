@@ -60,6 +60,9 @@ def test_any_cmake_project_runs_right_after_init(devkit: Cli, sim: Sim, workdir:
     yaml.write_text(yaml.read_text() + "apps: {toy: {files: [data]}}\n")
     ran = devkit("run", "toy")
     assert (ran.code, ran.out) == (21, "42\n")
+    for verb in ("run", "debug"):
+        lines = devkit(verb, "toy", "--print-commands").out.splitlines()
+        assert "cmake" in lines[0] and " -S " in lines[0] and " --build " in lines[1]
     ran = devkit("debug", "toy", "-b", "twice", "--batch", "-", stdin="frame variable n\n")
     assert ran.code == 0 and "(int) n = 21" in ran.out
 
