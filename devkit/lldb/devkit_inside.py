@@ -36,7 +36,7 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
     """Launch the target's program through a server that was started without one.
 
     The argument is the path of a JSON file: url, program (its path on the phone), args, env, folder,
-    stdin, stdout, stderr. No launch flags: the server leaves address randomization on, which phones
+    stdin, stdout, stderr. Without a flag for it the server leaves address randomization on, which phones
     and containers may refuse to switch off. It stops at the program's first instruction.
     """
     with open(command.strip(), encoding="utf-8") as file:
@@ -46,22 +46,17 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
     process = target.ConnectRemote(debugger.GetListener(), plan["url"], "gdb-remote", error)
     if error.Success():
         _wait_until_connected(process, debugger.GetListener())
-        module = target.FindModule(target.GetExecutable())
-        # RemoteLaunch starts what the module is called on the phone, and puts that in front of argv.
-        module.SetPlatformFileSpec(lldb.SBFileSpec(plan["program"], False))
-        process.RemoteLaunch(
-            plan["args"],
-            plan["env"],
-            plan["stdin"],
-            plan["stdout"],
-            plan["stderr"],
-            plan["folder"],
-            0,
-            True,
-            error,
-        )
-        if error.Success():
-            _wait_until_stopped(process, debugger.GetListener())
+        info = lldb.SBLaunchInfo(plan["args"])
+        info.SetExecutableFile(lldb.SBFileSpec(plan["program"], False), True)
+        info.SetEnvironmentEntries(plan["env"], False)
+        info.SetWorkingDirectory(plan["folder"])
+        info.AddOpenFileAction(0, plan["stdin"], True, False)
+        info.AddOpenFileAction(1, plan["stdout"], False, True)
+        info.AddOpenFileAction(2, plan["stderr"], False, True)
+        info.SetLaunchFlags(lldb.eLaunchFlagStopAtEntry)
+        # SBProcess.RemoteLaunch would leave the stop at the entry to the debugger's own listener,
+        # which may come to it when the program runs again, and takes the next stop for handled.
+        target.Launch(info, error)
     if error.Fail():
         result.SetError("the program was not launched: " + (error.GetCString() or "no reason given"))
 
@@ -100,17 +95,6 @@ def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
             process.Kill()
             _REPORT["killed"] = True
     _write()
-
-
-def _wait_until_stopped(process, listener):
-    """Take the event of the stop at the entry: left there, the next continue takes it for its own."""
-    event = lldb.SBEvent()
-    for _ in range(5):
-        if process.GetState() == lldb.eStateStopped:
-            return
-        listener.WaitForEventForBroadcasterWithType(
-            1, process.GetBroadcaster(), lldb.SBProcess.eBroadcastBitStateChanged, event
-        )
 
 
 def _wait_until_connected(process, listener):
