@@ -62,6 +62,19 @@ elseif(ANDROID_STL STREQUAL "c++_static")
 endif()
 """
 
+# ccache goes by the name of a compiler and hands clang's own word for colours to it; GCC knows the
+# other one, which both understand.
+LIKE_CLANG = r"""
+for word; do
+    shift
+    case $word in
+        -fcolor-diagnostics) word=-fdiagnostics-color ;;
+        -fno-color-diagnostics) word=-fno-diagnostics-color ;;
+    esac
+    set -- "$@" "$word"
+done
+"""
+
 
 def make_standin_ndk(folder: Path) -> Path:
     """Make the stand-in in `folder`."""
@@ -82,8 +95,8 @@ def make_standin_ndk(folder: Path) -> Path:
         text = text.replace(f"@{name}@", value)
     (folder / "build/cmake/android.toolchain.cmake").write_text(text)
     (base / "sysroot/usr/include/README").write_text("the compiler's own headers are used\n")
-    _script(base / "bin/clang", *compilers.c)
-    _script(base / "bin/clang++", *compilers.cxx)
+    _script(base / "bin/clang", *compilers.c, before=LIKE_CLANG)
+    _script(base / "bin/clang++", *compilers.cxx, before=LIKE_CLANG)
     _script(base / "bin/lldb.sh", str(lldb.lldb))
     for tool in ("strip", "readelf", "objcopy"):
         found = shutil.which(tool)
@@ -105,7 +118,7 @@ def make_standin_ndk(folder: Path) -> Path:
     return folder
 
 
-def _script(file: Path, *command: str) -> None:
+def _script(file: Path, *command: str, before: str = "") -> None:
     words = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command)
-    file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    file.write_text(f'#!/bin/sh\n{before}exec {words} "$@"\n')
     file.chmod(0o755)
