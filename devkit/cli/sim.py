@@ -28,6 +28,7 @@ app.command("break", epilog="Example: devkit sim break cut --after 5mb --directi
 )
 app.command("heal")(sim_faults.heal)
 app.command("run", epilog="The language of scenarios: docs/virtual-phone.md")(sim_faults.run)
+app.command("wifi", epilog="Example: devkit sim wifi 127.90.0.7; devkit sim wifi --off")(sim_faults.wifi)
 app.command("slow", epilog="Example: devkit sim slow --rate 20mbit --delay 10ms")(sim_faults.slow)
 
 

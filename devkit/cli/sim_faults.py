@@ -88,6 +88,22 @@ def slow(
     output.current().data(link, f"{name}: {link['text']}")
 
 
+def wifi(
+    address: Annotated[
+        str | None, typer.Argument(metavar="[ADDRESS]", help="Of 127.90.0.0/16; without one: its first one.")
+    ] = None,
+    name: Phone = DEFAULT_NAME,
+    off: Annotated[bool, typer.Option("--off", help="It is on no Wi-Fi.")] = False,
+) -> None:
+    """Change a virtual phone's Wi-Fi address, where `adb tcpip` has its adbd listen."""
+    from devkit.sim import change_wifi
+
+    if off and address is not None:
+        raise UsageError("an address or --off, not both", hints=["devkit sim wifi --off"])
+    now = change_wifi(name, address, off=off)
+    output.current().data({"wifi": now}, f"{name}: {now or 'on no Wi-Fi'}")
+
+
 def run(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The steps.")],
 ) -> None:

@@ -2,7 +2,14 @@
 
 from devkit.sim.api import Phone, list_phones, start_phone, stop_phone
 from devkit.sim.links import LinkSettings, link_from
-from devkit.sim.operations import break_phone, count_bytes, heal_phone, phone_status, slow_phone
+from devkit.sim.operations import (
+    break_phone,
+    change_wifi,
+    count_bytes,
+    heal_phone,
+    phone_status,
+    slow_phone,
+)
 from devkit.sim.state import PhoneRecord
 from devkit.sim.taps import pending_keys, tap_allow, tap_deny
 
@@ -11,6 +18,7 @@ __all__ = [
     "Phone",
     "PhoneRecord",
     "break_phone",
+    "change_wifi",
     "count_bytes",
     "heal_phone",
     "link_from",

@@ -15,6 +15,7 @@ from devkit.sim.link import Link
 from devkit.sim.link_orders import OFFLINE, UNPLUGGED, UP, LinkOrder, LinkReport
 from devkit.sim.links import LinkSettings, link_from
 from devkit.sim.power import reboot_value
+from devkit.sim.wifi import WIFI_FILE, check_address
 
 # Read by the phone's adbd; the folder is visible to it, and only to read.
 FAULTS_FILE = "faults.json"
@@ -28,6 +29,7 @@ class Desk:
         link: its cable.
         folder: where its adbd looks for FAULTS_FILE.
         settings: the link as it is without faults.
+        wifi: the phone's address on the Wi-Fi.
         reconnect: has the adb server (un)list the phone after the link's state changed.
     """
 
@@ -37,11 +39,14 @@ class Desk:
         folder: Path,
         settings: LinkSettings,
         *,
+        wifi: str,
         reconnect: Callable[[bool], None],
     ) -> None:
         self._link = link
         self._folder = folder
         self._settings = settings
+        self._own_wifi = wifi
+        self._wifi: str | None = wifi
         self._reconnect = reconnect
         self._troubles: dict[str, Trouble] = {}
         self._order = LinkOrder()
@@ -57,8 +62,8 @@ class Desk:
     def begin(self) -> None:
         """Bring the link into its first state, before the phone starts."""
         self._write_faults()
-        if self._settings.is_shaped:
-            self._obey()
+        self._write_wifi()
+        self._obey()
 
     def handle(self, request: dict[str, Any]) -> Any:
         """Answer a request of the control socket.
@@ -77,6 +82,8 @@ class Desk:
             return self.start_trouble(plan_trouble(str(request["fault"]), dict(request.get("options") or {})))
         if operation == "heal":
             return self.heal(request.get("fault"))
+        if operation == "wifi":
+            return self.change_wifi(request.get("address"), off=bool(request.get("off")))
         if operation == "slow":
             return self.change_link(link_from(self._settings, **request.get("link", {})))
         raise UsageError(f"there is no operation {operation!r}")
@@ -87,6 +94,7 @@ class Desk:
         return {
             "faults": [self._describe(trouble, report) for trouble in self._troubles.values()],
             "link": {**self._settings.as_dict(), "text": self._settings.describe()},
+            "wifi": self._wifi,
             "bytes_up": report.bytes_up,
             "bytes_down": report.bytes_down,
         }
@@ -141,6 +149,20 @@ class Desk:
         self._settings = settings
         self._obey()
         return {**settings.as_dict(), "text": settings.describe()}
+
+    def change_wifi(self, address: str | None, *, off: bool) -> dict[str, Any]:
+        """Give the phone another address, its first one (None), or none (`off`).
+
+        Raises:
+            UsageError: a phone cannot have that address.
+        """
+        self._wifi = None if off else check_address(address) if address else self._own_wifi
+        self._write_wifi()
+        self._obey()
+        return {"wifi": self._wifi}
+
+    def _write_wifi(self) -> None:
+        paths.write_atomically(self._folder / WIFI_FILE, f"{self._wifi}\n" if self._wifi else "\n")
 
     def _has_happened(self, trouble: Trouble) -> bool:
         """Whether it was of the kind that happens once, and did."""
@@ -201,7 +223,14 @@ class Desk:
             down = cut.options["after"] if cut.options["direction"] != "up" else None
             repeats = cut.options["repeat"]
         return LinkOrder(
-            settings, self._wanted_state(), up, down, repeats, self._cut_number, count=self._counts
+            settings,
+            self._wanted_state(),
+            up,
+            down,
+            repeats,
+            self._cut_number,
+            count=self._counts,
+            wifi=self._wifi,
         )
 
     def _describe(self, trouble: Trouble, report: LinkReport) -> dict[str, Any]:

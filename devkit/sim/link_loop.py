@@ -8,6 +8,7 @@ import select
 import signal
 import socket
 import struct
+import sys
 import time
 from dataclasses import asdict
 from typing import Any, NoReturn
@@ -48,7 +49,10 @@ def run_link(
 class _Pair:
     """A connection whose bytes run through here."""
 
-    def __init__(self, outer: socket.socket, inner: socket.socket, up: Direction, down: Direction) -> None:
+    def __init__(
+        self, outer: socket.socket, inner: socket.socket, up: Direction, down: Direction, *, wireless: bool
+    ) -> None:
+        self.wireless = wireless
         for sock in (outer, inner):
             sock.setblocking(False)
             # The queue is ours; large buffers of the kernel would be a second one.
@@ -83,6 +87,10 @@ class LinkLoop:
         self._unanswered: list[socket.socket] = []
         self._next_id = 1
         self._direct: set[int] = set()
+        # Of these the ones that came over the Wi-Fi: a pulled cable does not end them.
+        self._wireless_ids: set[int] = set()
+        self._wireless: socket.socket | None = None
+        self._tcp_port = 0
         self._taken_back: dict[int, socket.socket] = {}
         self._answer_at: float | None = None
         self._refreshing = False
@@ -98,6 +106,8 @@ class LinkLoop:
             reads: list[Any] = [self._orders, self._channel]
             if self._order.state != UNPLUGGED:
                 reads.append(self._listener)
+            if self._wireless is not None:
+                reads.append(self._wireless)
             writes: list[Any] = []
             wake_at = self._answer_at
             for pair in self._pairs:
@@ -118,7 +128,9 @@ class LinkLoop:
             if self._channel in ready:
                 self._take_acknowledgement()
             if self._listener in ready:
-                self._accept()
+                self._accept(self._listener)
+            if self._wireless is not None and self._wireless in ready:
+                self._accept(self._wireless)
             self._pump(set(ready))
             self._answer_when_done()
 
@@ -145,6 +157,8 @@ class LinkLoop:
             self._enter(order.state)
         elif order.drop:
             self._drop_all()
+        if order.wifi != before.wifi:
+            self._listen_on_wifi()
         if order.needs_bytes:
             self._take_back()
         self._problem = None
@@ -160,12 +174,26 @@ class LinkLoop:
         self._down.cut_after_bytes = self._order.cut_down_bytes
 
     def _enter(self, state: str) -> None:
-        self._drop_all()
+        self._drop(wireless=False)
         if state == UNPLUGGED:
             # The port stays bound, so nobody else can take it meanwhile.
             self._listener.shutdown(socket.SHUT_RDWR)
         else:
             self._listener.listen(BACKLOG)
+
+    def _listen_on_wifi(self) -> None:
+        """Where adbd listens in TCP mode has changed: by `tcpip`, `usb`, a restart or another address."""
+        if self._wireless is not None:
+            self._wireless.close()
+            self._wireless = None
+        self._drop(wireless=True)
+        if self._order.wifi is None or not self._tcp_port:
+            return
+        try:
+            self._wireless = socket.create_server((self._order.wifi, self._tcp_port), backlog=BACKLOG)
+            self._wireless.setblocking(False)
+        except OSError as error:
+            sys.stderr.write(f"cannot listen at {self._order.wifi}:{self._tcp_port}: {error}\n")
 
     def _answer_when_done(self) -> None:
         if self._answer_at is None:
@@ -183,17 +211,20 @@ class LinkLoop:
 
     # ---- connections
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
+        wireless = listener is self._wireless
         try:
-            outer, _ = self._listener.accept()
+            outer, _ = listener.accept()
         except OSError:
             return
         outer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._order.state == OFFLINE:
+        if self._order.state == OFFLINE and not wireless:
             self._unanswered.append(outer)
             return
         number = self._next_id
         self._next_id += 1
+        if wireless:
+            self._wireless_ids.add(number)
         if not self._order.needs_bytes:
             self._tell({"new": number}, outer)
             self._direct.add(number)
@@ -202,7 +233,7 @@ class LinkLoop:
         inner, theirs = socket.socketpair()
         self._tell({"new": number}, theirs)
         theirs.close()
-        self._pairs.append(_Pair(outer, inner, self._up, self._down))
+        self._pairs.append(_Pair(outer, inner, self._up, self._down, wireless=wireless))
 
     def _take_back(self) -> None:
         """Ask adbd for its connections; it goes on with one end of a pair of ours."""
@@ -218,13 +249,21 @@ class LinkLoop:
         if not message:
             return
         answer = json.loads(message)
+        if "tcp" in answer:
+            # adbd says it whenever it starts: connections of the one before have ended with it.
+            if answer["tcp"] != self._tcp_port:
+                self._tcp_port = answer["tcp"]
+                self._listen_on_wifi()
+            return
         if "refreshed" in answer:
             self._refreshing = False
             self._problem = answer["problem"]
             return
         inner = self._taken_back.pop(answer["swapped"], None)
         if inner is not None and fds:
-            self._pairs.append(_Pair(socket.socket(fileno=fds[0]), inner, self._up, self._down))
+            outer = socket.socket(fileno=fds[0])
+            wireless = answer["swapped"] in self._wireless_ids
+            self._pairs.append(_Pair(outer, inner, self._up, self._down, wireless=wireless))
         elif inner is not None:
             inner.close()
 
@@ -233,17 +272,25 @@ class LinkLoop:
         socket.send_fds(self._channel, [json.dumps(message).encode()], fds)
 
     def _drop_all(self) -> None:
-        for pair in list(self._pairs):
+        self._drop(wireless=False)
+        self._drop(wireless=True)
+
+    def _drop(self, *, wireless: bool) -> None:
+        """Break off the connections over the cable, or those over the Wi-Fi."""
+        for pair in [pair for pair in self._pairs if pair.wireless == wireless]:
             self._forget(pair, reset=True)
-        for sock in self._unanswered:
-            sock.close()
-        self._unanswered = []
-        if self._direct or self._taken_back:
-            self._tell({"drop": True})
-            self._direct.clear()
-        for sock in self._taken_back.values():
-            sock.close()
-        self._taken_back.clear()
+        if not wireless:
+            for sock in self._unanswered:
+                sock.close()
+            self._unanswered = []
+        ids = {
+            each for each in (*self._direct, *self._taken_back) if (each in self._wireless_ids) == wireless
+        }
+        if ids:
+            self._tell({"drop": sorted(ids)})
+        self._direct -= ids
+        for number in ids & self._taken_back.keys():
+            self._taken_back.pop(number).close()
 
     def _forget(self, pair: _Pair, *, reset: bool) -> None:
         self._bytes_up += pair.up.moved_bytes

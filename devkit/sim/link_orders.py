@@ -26,6 +26,7 @@ class LinkOrder:
         drop: break all connections off now.
         count: bytes run through here to be counted, even if nothing else is wanted.
         refresh: have adbd read its faults again, and wait until it has.
+        wifi: the phone's address on the Wi-Fi, None when it has none. adbd says at which port of it.
     """
 
     settings: LinkSettings = field(default_factory=LinkSettings)
@@ -37,6 +38,7 @@ class LinkOrder:
     drop: bool = False
     count: bool = False
     refresh: bool = False
+    wifi: str | None = None
 
     @property
     def cut(self) -> tuple[object, ...]:

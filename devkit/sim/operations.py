@@ -59,6 +59,22 @@ def slow_phone(name: str, **link: str | None) -> dict[str, Any]:
     return answer
 
 
+def change_wifi(name: str, address: str | None = None, *, off: bool = False) -> str | None:
+    """Give a phone another address on its Wi-Fi, its first one (None), or none (`off`).
+
+    What adbd in TCP mode serves there breaks off, as on a phone that changes networks.
+
+    Returns:
+        the address it has now.
+
+    Raises:
+        UsageError: a phone cannot have that address.
+        SimError: there is no such phone.
+    """
+    wifi: str | None = ask(name, {"op": "wifi", "address": address, "off": off})["wifi"]
+    return wifi
+
+
 def count_bytes(name: str) -> dict[str, Any]:
     """`phone_status`, and from now on all bytes are counted: they run through the link's process.
 

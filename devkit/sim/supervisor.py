@@ -34,6 +34,7 @@ from devkit.sim.releases import find_release
 from devkit.sim.request import NAMESPACES, REDUCED, PhoneRequest
 from devkit.sim.rootfs import BOOT_ID, RootPlan
 from devkit.sim.upkeep import AdbUpkeep
+from devkit.sim.wifi import own_address
 
 CONTROL_DIR = "control.d"
 PHONE_START_TIMEOUT_S = 10.0
@@ -171,7 +172,8 @@ class Supervisor:
         (control / BOOT_ID).touch()
         self._link = start_link(listener, channel, {self._request.lock_fd})
         settings = LinkSettings.from_dict(self._request.link or {})
-        self._desk = Desk(self._link, control, settings, reconnect=self._link_changed)
+        wifi = own_address(listener.getsockname()[1])
+        self._desk = Desk(self._link, control, settings, wifi=wifi, reconnect=self._link_changed)
         self._desk.begin()
 
     def _start_phone(self, channel: socket.socket) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 CHANGED_PROPERTIES = Path("/dev/__properties__/changed")
 ROOT_PROPERTY = "service.adb.root"
 PORT_PROPERTY = "service.adb.tcp.port"
+LASTING_PORT_PROPERTY = "persist.adb.tcp.port"
 POWER_PROPERTY = "sys.powerctl"
 # The most characters of a property that is not ro.
 _VALUE_CHARACTERS = 91
@@ -85,6 +86,15 @@ def changed_property(name: str) -> str:
         return (CHANGED_PROPERTIES / name).read_text(encoding="utf-8", errors="replace").rstrip("\n")
     except OSError:
         return ""
+
+
+def tcp_port() -> int:
+    """The port at which adbd is to listen, 0 for none (daemon/main.cpp looks at the same two)."""
+    for name in (PORT_PROPERTY, LASTING_PORT_PROPERTY):
+        value = changed_property(name)
+        if value:
+            return int(value) if re.fullmatch(r"[0-9]{1,5}", value) and int(value) < 65536 else 0
+    return 0
 
 
 def _root(properties: Mapping[str, str], *, is_root: bool) -> ControlAnswer:

@@ -16,7 +16,7 @@ from types import ModuleType
 
 from devkit.sim.adbd.auth import Keyring
 from devkit.sim.adbd.compression import Codec, available_codecs
-from devkit.sim.adbd.control import ControlAnswer, answer_control, set_property
+from devkit.sim.adbd.control import ControlAnswer, answer_control, set_property, tcp_port
 from devkit.sim.adbd.faults import FaultBoard
 from devkit.sim.adbd.handover import Handover
 from devkit.sim.adbd.log import log
@@ -77,7 +77,8 @@ class Daemon:
         self._codecs = {flag: codec for flag, codec in config.codecs.items() if codec.feature in offered}
 
     def serve_forever(self, handover: Handover) -> None:
-        """Accept connections for ever."""
+        """Accept connections for ever: over the cable, and in TCP mode over the Wi-Fi."""
+        handover.listen(tcp_port())
         while True:
             sock, _ = handover.accept()
             threading.Thread(target=self.serve_connection, args=(sock,), daemon=True).start()

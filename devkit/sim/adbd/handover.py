@@ -132,10 +132,14 @@ class Handover:
             if "swap" in wish and sock is not None:
                 self._swap(wish["swap"], sock)
             elif "drop" in wish:
-                self._drop_all()
+                self._drop(wish["drop"])
             elif "refresh" in wish:
                 answer = {"refreshed": True, "problem": self._refresh()}
                 self._channel.send(json.dumps(answer).encode())
+
+    def listen(self, port: int) -> None:
+        """Have the link take connections at this port of the phone's Wi-Fi address too; 0: no longer."""
+        self._channel.send(json.dumps({"tcp": port}).encode())
 
     def turn_away(self, timeout_s: float) -> None:
         """Refuse the next connection, if one comes in time: adbd is not running."""
@@ -168,8 +172,8 @@ class Handover:
         else:
             connection.swap(sock, answer)
 
-    def _drop_all(self) -> None:
-        for connection in list(self._open.values()):
+    def _drop(self, numbers: list[int]) -> None:
+        for connection in [self._open[number] for number in numbers if number in self._open]:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
