@@ -24,7 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
     "vscode": Entry("vscode", "Write VS Code's settings, debugging and tasks; yours stay."),
     "env": Entry("env", "Print or install the toolchains' variables for your shell."),
-    "device": Entry("device", "List, choose and look at phones; a shell on one."),
+    "device": Entry("device", "List, choose, connect and look at phones; a shell on one."),
     "sim": Entry("sim", "Start and stop virtual phones."),
     "ndk": Entry("ndk", "Find, install, choose and remove Android NDKs."),
     "qnn": Entry("qnn", "Qualcomm's QNN (QAIRT) SDK: find, install and check it."),

@@ -1,4 +1,4 @@
-"""`devkit device`: list, choose and look at phones; a shell on one."""
+"""`devkit device`: list, choose and look at phones; a shell on one. Networks: `device_network`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from devkit import config, output
+from devkit.cli import device_network
 
 if TYPE_CHECKING:
     from devkit.device.listing import DeviceEntry, Inventory
     from devkit.errors import DevkitError
 
 app = typer.Typer(
-    help="List, choose and look at phones; a shell on one.",
+    help="List, choose, connect and look at phones; a shell on one.",
     rich_markup_mode=None,
     no_args_is_help=True,
     epilog="Example: devkit device list; devkit device select SERIAL; devkit device shell -- getprop",
@@ -23,6 +24,9 @@ app = typer.Typer(
 _COMMAND = typer.Argument(
     None, metavar="[-- CMD…]", help="The command and its words, passed on exactly; none: a login shell."
 )
+for _command in ("tcpip", "connect", "pair", "disconnect", "usb"):
+    app.command(_command, epilog=device_network.EXAMPLES[_command])(getattr(device_network, _command))
+
 _SERIAL = typer.Option(None, "-s", "--serial", help="The phone: its serial, or sim:NAME.")
 
 
@@ -63,7 +67,7 @@ def list_() -> None:
     sink.data(data, output.table(rows, header) if rows else "")
     if not rows:
         sink.note("no phone is connected")
-        for hint in select.NO_DEVICE_HINTS:
+        for hint in select.no_device_hints():
             sink.note(f"  try: {hint}")
     _warn_about_clash(inventory)
 

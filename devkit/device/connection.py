@@ -48,6 +48,28 @@ def ask(
         return str(connection.read_string_block())
 
 
+def ask_in_two_steps(server: AdbServer, request: str, *, doing: str, timeout_s: float) -> str:
+    """As `ask`, for a request that the server first accepts and then answers, well or badly.
+
+    Args:
+        doing: what it is for; the request itself appears in no message (it may hold a secret).
+
+    Returns:
+        the text, whichever of the two it is.
+
+    Raises:
+        ServerUnreachable, OperationTimeout, DeviceError: as `ask`.
+    """
+    with _connected(server, doing, None, timeout_s) as connection:
+        connection.send_command(request)
+        connection.check_okay()
+        head = connection.read_exact(4)
+        # Older servers send the text alone; that of platform-tools 36 says FAIL before a bad one.
+        if head in (b"FAIL", b"OKAY"):
+            return str(connection.read_string_block())
+        return str(connection.read_string(int(head, 16)))
+
+
 def server_version(server: AdbServer, *, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
     """The protocol version of a server (41 for every adb since 2018).
 

@@ -52,6 +52,8 @@ class DeviceEntry:
     @property
     def hint(self) -> str:
         """What to do to make it usable; empty when it is."""
+        if self.state == "offline" and not self.usb and ":" in self.serial:
+            return f"devkit device connect {self.serial}"
         return hint_for(self.state)
 
 

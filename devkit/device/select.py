@@ -20,10 +20,23 @@ if TYPE_CHECKING:
     from devkit.device.phone import Device
 
 REMEMBERED = "the remembered choice"
-NO_DEVICE_HINTS = (
-    "connect a phone by USB and allow USB debugging on it (Settings > Developer options)",
-    "devkit sim start (a virtual phone)",
-)
+
+
+def no_device_hints() -> list[str]:
+    """What to do when no phone is listed, on this kind of machine and with what devkit remembers."""
+    from devkit.device.network_memory import remembered_phones
+    from devkit.device.usb_hints import usb_hints
+
+    return [
+        *(
+            ["devkit device connect (to the phone of last time, over the network)"]
+            if remembered_phones()
+            else []
+        ),
+        "connect a phone by USB and allow USB debugging on it (Settings > Developer options)",
+        *usb_hints(),
+        "devkit sim start (a virtual phone)",
+    ]
 
 
 @dataclass(frozen=True)
@@ -140,7 +153,7 @@ def choose(inventory: Inventory, wish: Wish | None) -> DeviceEntry:
     raise DeviceError(
         "no phone is connected",
         evidence="adb servers asked: " + ", ".join(server.name for server in inventory.servers),
-        hints=NO_DEVICE_HINTS,
+        hints=no_device_hints(),
     )
 
 
@@ -155,7 +168,11 @@ def describe(entries: Sequence[DeviceEntry]) -> str:
 
 def spoken_name(entry: DeviceEntry) -> str:
     """What `-s` takes for it: `sim:NAME` for a virtual phone, else the serial."""
-    return entry.server.name if entry.server and entry.server.origin == "sim" else entry.serial
+    server = entry.server
+    is_named = (
+        server is not None and server.origin == "sim" and entry.serial in (server.serials or (entry.serial,))
+    )
+    return server.name if server is not None and is_named else entry.serial
 
 
 def remember_choice(name: str) -> None:
@@ -192,6 +209,9 @@ def _server_called(text: str) -> AdbServer | None:
 def _choose_behind(server: AdbServer, wish: Wish) -> DeviceEntry:
     entries = list_server(server)
     usable = [entry for entry in entries if entry.usable]
+    if len(usable) > 1:
+        # A virtual phone that is on the network too is listed twice; its name means its cable.
+        usable = [entry for entry in usable if entry.serial in server.serials] or usable
     if len(usable) == 1:
         return usable[0]
     if not entries:
@@ -243,7 +263,7 @@ def _not_found(inventory: Inventory, wish: Wish) -> DevkitError:
         evidence += f"\n{problem.what}"
         hints += problem.hints
     if not near and not inventory.entries:
-        hints += NO_DEVICE_HINTS
+        hints += no_device_hints()
     return DeviceError(
         f"the phone {wish.text} is not connected (asked for by {wish.source})",
         evidence=evidence,
