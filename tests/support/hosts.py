@@ -1,0 +1,492 @@
+"""Three hosts on one machine: a server S, a jump host J and a laptop L, in namespaces of their own.
+
+    L (10.77.1.2) ── laptop-jump ── J (10.77.1.1, 10.77.2.1) ── jump-server ── S (10.77.2.2)
+
+J forwards no packets: L and S see J only. Each host has its own loopback, host name, /etc/passwd, home
+folder and sshd; all see the same files. Works for root, and for users who may make user namespaces. All
+of it, and everything that was started in it, ends with the process that made it, also by SIGKILL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import pytest
+
+from tests.e2e.support import eventually
+
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+IP = shutil.which("ip", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+_HERE = Path(__file__).parent
+_START_TIMEOUT_S = 30.0
+# The one user that exists on the hosts of an ordinary user, whose namespace maps no other.
+_ORDINARY_UID, _ORDINARY_NAME = 1000, "dev"
+
+
+class NoNamespaces(Exception):
+    """This machine or user may not make hosts; says what was refused."""
+
+
+@dataclass
+class Link:
+    """A cable between two hosts. Cut and healed, or made slow, while it is used.
+
+    `ports`: its two ends in the world's own network; `bridge`: what joins them while it is not shaped.
+    """
+
+    world: Hosts
+    name: str
+    bridge: str
+    ports: tuple[str, str]
+    _wire: subprocess.Popen[bytes] | None = None
+    _shape: tuple[float, float] = (0.0, 0.0)
+    _is_cut: bool = False
+
+    def cut(self) -> None:
+        """From now on packets vanish, silently: neither host's interface goes down."""
+        self._is_cut = True
+        self._apply()
+
+    def heal(self) -> None:
+        """Undo `cut`."""
+        self._is_cut = False
+        self._apply()
+
+    def shape(self, *, delay_s: float = 0.0, rate_bits_s: float = 0.0) -> None:
+        """Make it slow.
+
+        Args:
+            delay_s: one way, each way.
+            rate_bits_s: each way, 0 for no limit.
+        """
+        self._shape = (delay_s, rate_bits_s)
+        self._apply()
+
+    @contextlib.contextmanager
+    def broken(self) -> Iterator[None]:
+        """`cut` for the time of the block."""
+        self.cut()
+        try:
+            yield
+        finally:
+            self.heal()
+
+    def _apply(self) -> None:
+        if self._wire is not None:
+            self._wire.kill()
+            self._wire.wait()
+            self._wire = None
+        shaped = any(self._shape)
+        for port in self.ports:
+            self.world.ip("link", "set", "dev", port, *(["nomaster"] if shaped else ["master", self.bridge]))
+        self.world.ip("link", "set", "dev", self.bridge, "down" if self._is_cut or shaped else "up")
+        if shaped and not self._is_cut:
+            script = [sys.executable, "-I", "-S", _HERE / "hosts_wire.py"]
+            self._wire = self.world.start([*script, *self.ports, *map(str, self._shape)])
+            assert self._wire.stdout is not None and self._wire.stdout.readline() == b"up\n"
+
+
+@dataclass
+class Host:
+    """One of the hosts.
+
+    Attributes:
+        name: "server", "jump" or "laptop"; its host name, and how the laptop's ssh config calls it.
+        home: the home folder of its user.
+        addresses: by the name of the link.
+    """
+
+    world: Hosts
+    name: str
+    home: Path
+    pid: int
+    addresses: dict[str, str] = field(default_factory=dict)
+    _sshd: subprocess.Popen[bytes] | None = None
+
+    @property
+    def user(self) -> str:
+        """Who logs in here."""
+        return self.world.user
+
+    def argv(self, argv: Sequence[str | Path], *, cwd: Path | None = None, **env: str) -> list[str]:
+        """The command line that runs another one here, for subprocess. It is killed with its starter."""
+        enter = ["nsenter", "-t", str(self.pid), "-n", "-m", "-u", "--"]
+        return self.world.argv([*enter, *_with_environment(self, cwd or self.home, env), *map(str, argv)])
+
+    def start(
+        self,
+        argv: Sequence[str | Path],
+        *,
+        cwd: Path | None = None,
+        stdin: int | None = subprocess.DEVNULL,
+        stdout: int | None = subprocess.PIPE,
+        stderr: int | None = subprocess.PIPE,
+        **env: str,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program here."""
+        return subprocess.Popen(
+            self.argv(argv, cwd=cwd, **env),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=_outer_environment(),
+        )
+
+    def run(
+        self,
+        *argv: str | Path,
+        stdin: bytes = b"",
+        check: bool = True,
+        timeout_s: float = 60,
+        cwd: Path | None = None,
+        **env: str,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a program here to its end."""
+        done = subprocess.run(
+            self.argv(argv, cwd=cwd, **env),
+            input=stdin,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            env=_outer_environment(),
+        )
+        assert not check or done.returncode == 0, (self.name, argv, done.returncode, done.stderr.decode())
+        return done
+
+    def ip(self, *words: str) -> str:
+        """Run `ip` here."""
+        return self.run(str(IP), *words).stdout.decode()
+
+    def address(self, link: Link) -> str:
+        """Its address on a link."""
+        return self.addresses[link.name]
+
+    def listens(self, port: int, address: str = "127.0.0.1") -> bool:
+        """Whether something here listens at a port. Nothing is dialled."""
+        wanted = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
+        lines = self.run("cat", "/proc/net/tcp").stdout.decode().splitlines()[1:]
+        return any(line.split()[1] == wanted and line.split()[3] == "0A" for line in lines)
+
+    # sshd
+
+    def start_sshd(self, **options: str) -> None:
+        """Start its sshd on port 22. Options are those of sshd_config, as GatewayPorts="yes"."""
+        folder = self.home.parent
+        config = folder / "sshd_config"
+        config.write_text(sshd_config(folder, self.world.is_root, options))
+        command: list[str | Path] = [str(SSHD), "-D", "-e", "-f", config]
+        if not self.world.is_root:
+            # As an ordinary user of the host: to change users sshd would need more than one to be mapped.
+            ids = [f"--map-user={_ORDINARY_UID}", f"--map-group={_ORDINARY_UID}"]
+            command = ["unshare", "--user", *ids, "--", *command]
+        with self.log.open("ab") as log:
+            self._sshd = self.start(command, stdout=log.fileno(), stderr=log.fileno())
+        sshd = self._sshd
+        assert eventually(lambda: self.listens(22, "0.0.0.0") or sshd.poll() is not None, _START_TIMEOUT_S)
+        assert sshd.poll() is None, self.log.read_text()
+
+    @property
+    def log(self) -> Path:
+        """What its sshd says."""
+        return self.home.parent / "sshd.log"
+
+    def stop_sshd(self) -> None:
+        """End the sshd that listens; sessions live on, as after `systemctl stop ssh`."""
+        if self._sshd is not None:
+            self._sshd.kill()
+            self._sshd.wait()
+            self._sshd = None
+        assert eventually(lambda: not self.listens(22, "0.0.0.0"), _START_TIMEOUT_S)
+
+    def kill_sshd(self) -> None:
+        """End its sshd and all sessions at once, as a host that crashes."""
+        self.stop_sshd()
+
+        def none_left() -> bool:
+            for pid in self.pids_called("sshd"):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, 9)
+            return not self.pids_called("sshd")
+
+        assert eventually(none_left, _START_TIMEOUT_S)
+
+    def restart_sshd(self, **options: str) -> None:
+        """`kill_sshd`, then `start_sshd`."""
+        self.kill_sshd()
+        self.start_sshd(**options)
+
+    def pids_called(self, start: str) -> list[int]:
+        """Those of them whose name begins so."""
+        return [pid for pid in self.pids() if _comm(pid).startswith(start)]
+
+    def pids(self) -> list[int]:
+        """All its processes; their ids are those of the tests' machine."""
+        network = self.run("readlink", "/proc/self/ns/net").stdout.decode().strip()
+        return self.world.pids_in(network)
+
+
+class Hosts:
+    """The three hosts and their links.
+
+    Raises:
+        NoNamespaces: they cannot be made here.
+    """
+
+    def __init__(self, base: Path) -> None:
+        if IP is None or SSHD is None or shutil.which("nsenter") is None:
+            raise NoNamespaces("ip (iproute2), sshd (openssh-server) and nsenter (util-linux) are needed")
+        self.base = base
+        self.is_root = os.geteuid() == 0
+        self.user = pwd.getpwuid(0).pw_name if self.is_root else _ORDINARY_NAME
+        user_namespace = [] if self.is_root else ["--user", "--map-root-user"]
+        kinds = [
+            "--net",
+            "--mount",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+            "--propagation",
+            "private",
+        ]
+        self._init = subprocess.Popen(
+            ["unshare", *user_namespace, *kinds, sys.executable, "-I", "-S", _HERE / "hosts_init.py"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            assert self._init.stdout is not None and self._init.stderr is not None
+            if self._init.stdout.readline() != b"up\n":
+                raise NoNamespaces(self._init.stderr.read().decode().strip())
+            self._pid = _child_of(self._init.pid)
+            self._build()
+        except subprocess.CalledProcessError as error:
+            self.close()
+            raise NoNamespaces(f"{error.cmd}: {error.stderr.decode().strip()}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def links(self) -> tuple[Link, Link]:
+        return self.laptop_jump, self.jump_server
+
+    @property
+    def all(self) -> tuple[Host, Host, Host]:
+        return self.server, self.jump, self.laptop
+
+    def close(self) -> None:
+        """End everything that runs on the hosts, and the hosts."""
+        assert self._init.stdin is not None
+        self._init.stdin.close()
+        try:
+            self._init.wait(5)
+        except subprocess.TimeoutExpired:
+            self._init.kill()
+            self._init.wait()
+        for pipe in (self._init.stdout, self._init.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    def argv(self, argv: Sequence[str | Path]) -> list[str]:
+        """The command line that runs another one in the world, beside the hosts."""
+        user = [] if self.is_root else ["--user", "--preserve-credentials"]
+        enter = ["nsenter", "-t", str(self._pid), *user, "-n", "-m", "-p", "--"]
+        # nsenter forks here; what it runs must not outlive it.
+        return [*enter, "setpriv", "--pdeathsig", "KILL", "--", *map(str, argv)]
+
+    def start(self, argv: Sequence[str | Path]) -> subprocess.Popen[bytes]:
+        """Start a program in the world, beside the hosts."""
+        return subprocess.Popen(self.argv(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+
+    def ip(self, *words: str) -> None:
+        """Run `ip` in the world's own network, where the cables are."""
+        self._do([str(IP), *words])
+
+    def pids_in(self, network: str) -> list[int]:
+        """Processes of the tests' machine that are in a network, "net:[NUMBER]"."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and os.readlink(entry / "ns/net") == network:
+                    found.append(int(entry.name))
+        return found
+
+    # making it
+
+    def _build(self) -> None:
+        if self.is_root:
+            # Where sshd separates its privileges; the machine's own /run stays as it is.
+            self._do(["mount", "-t", "tmpfs", "none", "/run"])
+            self._do(["mkdir", "-m", "755", "/run/sshd"])
+        self.server, self.jump, self.laptop = (self._host(name) for name in ("server", "jump", "laptop"))
+        self.laptop_jump = self._link("laptop-jump", "10.77.1", self.jump, self.laptop)
+        self.jump_server = self._link("jump-server", "10.77.2", self.jump, self.server)
+        self._keys()
+        for host in (self.server, self.jump):
+            host.start_sshd()
+
+    def _host(self, name: str) -> Host:
+        home = self.base / name / "home"
+        (home / ".ssh").mkdir(parents=True, mode=0o700)
+        passwd, names = home.parent / "passwd", home.parent / "hosts"
+        passwd.write_text(_passwd(home))
+        names.write_text(f"127.0.0.1 localhost {name}\n::1 localhost\n")
+        script = (
+            f'mount --bind "$1" /etc/passwd && mount --bind "$2" /etc/hosts && hostname {name}'
+            " && echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start"
+            f" && {IP} link set lo up && echo $$ && exec sleep infinity"
+        )
+        holder = self.start(
+            ["unshare", "--net", "--mount", "--uts", "sh", "-ec", script, "sh", passwd, names]
+        )
+        assert holder.stdout is not None
+        said = holder.stdout.readline().strip()
+        if not said:
+            raise NoNamespaces(f"the host {name} does not start")
+        return Host(self, name, home, int(said))
+
+    def _link(self, name: str, network: str, first: Host, second: Host) -> Link:
+        bridge = f"br-{name}"
+        self.ip("link", "add", "name", bridge, "type", "bridge")
+        ports = []
+        for number, host in enumerate((first, second), 1):
+            port, inside = f"{network[-1]}-{host.name}", f"to-{(second if host is first else first).name}"
+            self.ip(
+                "link", "add", "name", port, "type", "veth", "peer", "name", inside, "netns", str(host.pid)
+            )
+            self.ip("link", "set", "dev", port, "master", bridge, "up")
+            host.addresses[name] = f"{network}.{number}"
+            host.ip("addr", "add", f"{network}.{number}/24", "dev", inside)
+            host.ip("link", "set", "dev", inside, "up")
+            ports.append(port)
+        self.ip("link", "set", "dev", bridge, "up")
+        return Link(self, name, bridge, (ports[0], ports[1]))
+
+    def _keys(self) -> None:
+        """The laptop's user may log in on J and S, knows both hosts, and calls them by name."""
+        ssh = self.laptop.home / ".ssh"
+        self._make_key(ssh / "id_ed25519", f"{self.user}@laptop")
+        known = []
+        for host in (self.jump, self.server):
+            folder = host.home.parent
+            self._make_key(folder / "host_ed25519", host.name)
+            shutil.copy(ssh / "id_ed25519.pub", host.home / ".ssh/authorized_keys")
+            key = " ".join((folder / "host_ed25519.pub").read_text().split()[:2])
+            known += [f"{address} {key}" for address in host.addresses.values()]
+        (ssh / "known_hosts").write_text("\n".join(known) + "\n")
+        (ssh / "config").write_text(
+            f"Host jump\n  HostName {self.jump.address(self.laptop_jump)}\n  User {self.user}\n"
+            f"Host server\n  HostName {self.server.address(self.jump_server)}\n  User {self.user}\n"
+            "  ProxyJump jump\n"
+            f'Host *\n  IdentityFile "{ssh / "id_ed25519"}"\n  UserKnownHostsFile "{ssh / "known_hosts"}"\n'
+        )
+        for file in ssh.iterdir():
+            file.chmod(0o600)
+
+    def _make_key(self, path: Path, comment: str) -> None:
+        # In the world: ssh-keygen wants its user to have a name.
+        self._do(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path])
+
+    def _do(self, argv: Sequence[str | Path]) -> None:
+        subprocess.run(self.argv(argv), check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def sshd_config(folder: Path, is_root: bool, options: Mapping[str, str]) -> str:
+    """The text of an sshd_config for a host whose files are in a folder; `options` come before ours."""
+    settings = {
+        "Port": "22",
+        "AddressFamily": "inet",
+        "HostKey": f'"{folder / "host_ed25519"}"',
+        "AuthorizedKeysFile": f'"{folder / "home/.ssh/authorized_keys"}"',
+        "PidFile": "none",
+        # The folders of tests belong to whoever runs them, often below a /tmp that all may write.
+        "StrictModes": "no",
+        "PermitRootLogin": "prohibit-password",
+        "PasswordAuthentication": "no",
+        "KbdInteractiveAuthentication": "no",
+        "UsePAM": "no" if is_root else None,
+        "PrintMotd": "no",
+        "LogLevel": "VERBOSE",
+        "MaxStartups": "1000",
+    }
+    lines = [f"{name} {value}" for name, value in options.items()]
+    lines += [f"{name} {value}" for name, value in settings.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+@contextlib.contextmanager
+def made_hosts() -> Iterator[Hosts]:
+    """The hosts, for a fixture; where they cannot be made the test is skipped, which fails in CI."""
+    # Not pytest's own folder: its path is long, and sockets' names are short.
+    with tempfile.TemporaryDirectory(prefix="devkit-hosts-", ignore_cleanup_errors=True) as base:
+        try:
+            hosts = Hosts(Path(base))
+        except NoNamespaces as error:
+            pytest.skip(f"network namespaces cannot be made here: {error}")
+        with hosts:
+            yield hosts
+
+
+def _passwd(home: Path) -> str:
+    """This machine's users, with the host's own home for the one who logs in."""
+    lines = []
+    for entry in pwd.getpwall():
+        if entry.pw_uid not in (0, _ORDINARY_UID):
+            lines.append(f"{entry.pw_name}:x:{entry.pw_uid}:{entry.pw_gid}::{entry.pw_dir}:{entry.pw_shell}")
+    root = pwd.getpwuid(0).pw_name
+    lines.append(f"{root}:x:0:0:{root}:{home}:/bin/sh")
+    lines.append(f"{_ORDINARY_NAME}:x:{_ORDINARY_UID}:{_ORDINARY_UID}::{home}:/bin/sh")
+    return "\n".join(lines) + "\n"
+
+
+def _with_environment(host: Host, cwd: Path, env: Mapping[str, str]) -> list[str]:
+    settings = {"HOME": str(host.home), "USER": host.user, "LOGNAME": host.user, **env}
+    return ["env", "-C", str(cwd), *(f"{name}={value}" for name, value in settings.items())]
+
+
+def _outer_environment() -> dict[str, str]:
+    """What programs on the hosts see of the tests' environment; images of virtual phones are shared."""
+    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return {**{name: os.environ[name] for name in kept if name in os.environ}, "XDG_CACHE_HOME": cache}
+
+
+def _child_of(pid: int) -> int:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[1]) == pid:
+                    return int(entry.name)
+        time.sleep(0.01)
+    raise NoNamespaces("the first process of the hosts is not there")
+
+
+def _comm(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
