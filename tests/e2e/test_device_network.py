@@ -111,7 +111,8 @@ def test_after_a_restart_of_the_phone(run: Run, net: Sim) -> None:
     lost = run("device", "connect")
     assert lost.code == 125
     assert "Connection refused" in lost.err and "devkit device tcpip" in lost.err
-    assert "devkit device connect (to the phone of last time" in run("device", "info").err
+    # adb may list the phone as offline for a while, or not at all: the next step is the same.
+    assert "devkit device connect" in run("device", "info").err
 
 
 def test_a_phone_without_wifi(run: Run, net: Sim) -> None:

@@ -159,7 +159,10 @@ def fake() -> Iterator[list[FakeAdbServer]]:
     ("devices", "hint"),
     [
         ("0A1B2C3D4E5F0011       unauthorized usb:3-1 transport_id:3\n", "unlock the phone"),
-        ("192.0.2.15:5555        offline product:p model:M device:d transport_id:4\n", "devkit device connect 192.0.2.15:5555"),
+        (
+            "192.0.2.15:5555        offline product:p model:M device:d transport_id:4\n",
+            "devkit device connect 192.0.2.15:5555",
+        ),
         ("00AA11BB22CC33DD       no permissions (udev?); see [http://x] usb:3-2 transport_id:5\n", "udev"),
         ("", "devkit sim start"),
     ],
