@@ -1,0 +1,40 @@
+"""devkit.yaml, the user's config, DEVKIT_* variables and flags, merged into one frozen Config."""
+
+from __future__ import annotations
+
+from devkit.config.layers import PROJECT_FILE, find_project_file, load
+from devkit.config.model import (
+    AdbConfig,
+    AppConfig,
+    BuildConfig,
+    Config,
+    DeviceConfig,
+    FileMapping,
+    LldbConfig,
+    NdkConfig,
+    QnnConfig,
+)
+from devkit.config.options import APP_OPTIONS, BACKENDS, BUILD_TYPES, OPTIONS, PROFILE_OPTIONS, Option
+from devkit.config.values import nearest
+
+__all__ = [
+    "APP_OPTIONS",
+    "BACKENDS",
+    "BUILD_TYPES",
+    "OPTIONS",
+    "PROFILE_OPTIONS",
+    "PROJECT_FILE",
+    "AdbConfig",
+    "AppConfig",
+    "BuildConfig",
+    "Config",
+    "DeviceConfig",
+    "FileMapping",
+    "LldbConfig",
+    "NdkConfig",
+    "Option",
+    "QnnConfig",
+    "find_project_file",
+    "load",
+    "nearest",
+]

@@ -1,0 +1,92 @@
+"""What the settings are once they are read: frozen, typed, with their origins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FileMapping:
+    """A local file or folder and its path on the phone, relative to the app's folder there."""
+
+    local: Path
+    remote: str
+
+
+@dataclass(frozen=True)
+class AppConfig:
+    """One entry of `apps:`."""
+
+    name: str
+    profile: str = "cpu"
+    target: str | None = None
+    files: tuple[FileMapping, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    backend: str = "none"
+
+
+@dataclass(frozen=True)
+class DeviceConfig:
+    dir: str
+    serial: str | None
+
+
+@dataclass(frozen=True)
+class AdbConfig:
+    server: str | None
+    path: Path | None
+
+
+@dataclass(frozen=True)
+class BuildConfig:
+    type: str
+    jobs: int | None
+    api_level: int
+    toolchain: str = "auto"
+
+
+@dataclass(frozen=True)
+class NdkConfig:
+    path: Path | None
+    version: str | None = None
+    mirror: str | None = None
+
+
+@dataclass(frozen=True)
+class QnnConfig:
+    path: Path | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class LldbConfig:
+    path: Path | None
+    server: Path | None
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything devkit was told, and by whom.
+
+    `root` is the folder of devkit.yaml (else the working directory), `values` every key that has
+    a value, `origins` the layer each of them came from.
+    """
+
+    root: Path
+    project_file: Path | None
+    engine: str | None
+    source: Path
+    device: DeviceConfig
+    adb: AdbConfig
+    build: BuildConfig
+    ndk: NdkConfig
+    lldb: LldbConfig
+    profiles: Mapping[str, Mapping[str, Any]]
+    apps: Mapping[str, AppConfig]
+    values: Mapping[str, Any]
+    origins: Mapping[str, str]
+    qnn: QnnConfig = field(default_factory=QnnConfig)

@@ -1,0 +1,69 @@
+"""The table of options: the one source of keys, types, variables, help and documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+BUILD_TYPES = ("debug", "release")
+BACKENDS = ("none", "cpu", "gpu", "htp")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One configuration key. `kind`: text, path, integer, choice, list, map, variables or files."""
+
+    key: str
+    kind: str
+    help: str
+    default: Any = None
+    choices: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "DEVKIT_" + self.key.upper().replace(".", "_")
+
+
+OPTIONS = (
+    Option("engine", "choice", "what is built: mnn, or cmake for any CMake project (default: detected)",
+           choices=("mnn", "cmake")),
+    Option("source", "path", "the engine's source folder", default="."),
+    Option("device.dir", "text", "folder on the phone that devkit uses", default="/data/local/tmp/devkit"),
+    Option("device.serial", "text", "serial of the phone to use, or sim:NAME"),
+    Option("adb.server", "text", "address of the adb server, HOST:PORT"),
+    Option("adb.path", "path", "the adb program"),
+    Option("build.type", "choice", "build type", default="debug", choices=BUILD_TYPES),
+    Option("build.jobs", "integer", "parallel compile jobs (default: the cores)"),
+    Option("build.api_level", "integer", "Android API level to build for", default=24),
+    Option("build.toolchain", "choice", "auto: the NDK for phones, this machine's compiler for virtual ones; "
+           "ndk: the NDK for both", default="auto", choices=("auto", "ndk")),
+    Option("ndk.path", "path", "the Android NDK"),
+    Option("ndk.version", "text", "the NDK release to use (r27d, 27.3 or 27), wherever it is installed"),
+    Option("ndk.mirror", "text", "URL of a folder with NDK archives, tried before Google's"),
+    Option("qnn.path", "path", "the QNN (QAIRT) SDK"),
+    Option("qnn.version", "text", "the QNN SDK version to use (2.42 or 2.42.0.251225)"),
+    Option("lldb.path", "path", "the lldb program on this machine"),
+    Option("lldb.server", "path", "the lldb-server file that is pushed to the phone"),
+)  # fmt: skip
+
+PROFILE_OPTIONS = (
+    Option("extends", "text", "the profile it starts from"),
+    Option("about", "text", "what it is for"),
+    Option("options", "map", "CMake options, NAME: VALUE"),
+    Option("type", "choice", "build type", choices=BUILD_TYPES),
+    Option("target", "choice", "where its programs run", choices=("device", "host")),
+    Option("targets", "list", "CMake targets to build (default: all)"),
+)
+
+APP_OPTIONS = (
+    Option("profile", "text", "build profile", default="cpu"),
+    Option("target", "text", "the executable: CMake target, file name or path (default: the app's name)"),
+    Option("files", "files", "files and folders that travel along: {local: PATH, remote: PATH}"),
+    Option("args", "list", "arguments when none are given after --"),
+    Option("env", "variables", "environment variables on the phone"),
+    Option("backend", "choice", "which QNN libraries travel along", default="none", choices=BACKENDS),
+)
+
+# Sections whose keys are names that the user gives.
+NAMED_SECTIONS = {"profiles": PROFILE_OPTIONS, "apps": APP_OPTIONS}
