@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import config as configuration
 from devkit import engine, output
+from devkit.config import PROJECT_FILE
 from devkit.errors import ConfigError, DevkitError, ToolMissing, UsageError
 from devkit.ndk import environment, ndk_for, qnn_install
-from devkit.ndk.qnn_sdk import QNN_VARIABLES, is_sdk, qnn_environment, qnn_sdk_for, tool_environment
+from devkit.ndk.exports import find_exports
+from devkit.ndk.locate import open_ndk
+from devkit.ndk.qnn_sdk import open_qnn_sdk, qnn_sdk_for
 from devkit.ndk.store import apply_install, plan_install, use
 from devkit.ndk.user_config import set_user_value
 
@@ -31,18 +32,19 @@ class Choices:
 
     `ndk` is a release ("r29"), an NDK's folder or "none"; `qnn_sdk` a version, an SDK's root or
     "none"; `shell_rc` whether to write the rc block; `project` whether to write a devkit.yaml for
-    the engine in the current folder.
+    the engine in the current folder; `mirror` where NDK archives are looked for first.
     """
 
     ndk: str | None = None
     qnn_sdk: str | None = None
     shell_rc: bool | None = None
     project: bool | None = None
+    mirror: str | None = None
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing the wizard has done or found: `state` is "there", "done" or "left out"."""
+    """One thing the wizard has done or found: `state` is "there", "done", "to do" or "left out"."""
 
     name: str
     state: str
@@ -63,6 +65,22 @@ class Found:
     has_project_file: bool
     shell: str
     rc_file: Path
+    wanted_ndk: str = RECOMMENDED_NDK
+    wanted_qnn_sdk: str = NONE
+
+    def as_text(self) -> str:
+        """What there is, for a person who is about to be asked for the rest."""
+        ndk, sdk = self.ndk, self.qnn_sdk
+        rows: list[tuple[str, ...]] = [
+            ("Android NDK", f"{ndk.release} in {ndk.path} ({ndk.origin})" if ndk else "none"),
+            ("QNN SDK", f"{sdk.version} in {sdk.path} ({sdk.origin})" if sdk else "none"),
+            ("engine", str(self.engine_root or "none in this folder")),
+            ("devkit.yaml", "there" if self.has_project_file else "none"),
+            ("shell", f"{self.shell} ({self.rc_file})"),
+        ]
+        if self.ndk_problem is not None:
+            rows.insert(1, ("", self.ndk_problem.what))
+        return output.table(rows)
 
 
 def look_around(config: Config, environ: dict[str, str], ancestors: list[str]) -> Found:
@@ -91,6 +109,10 @@ def look_around(config: Config, environ: dict[str, str], ancestors: list[str]) -
         has_project_file=config.project_file is not None,
         shell=shell,
         rc_file=environment.rc_file(shell, environ),
+        # What the project asks for comes before what devkit would recommend. A setting that says
+        # "27.3" without a letter is as good as a release.
+        wanted_ndk=config.ndk.version or RECOMMENDED_NDK,
+        wanted_qnn_sdk=config.qnn.version or NONE,
     )
 
 
@@ -111,86 +133,78 @@ def missing_answers(found: Found, choices: Choices) -> tuple[str, ...]:
 def with_defaults(found: Found, choices: Choices) -> Choices:
     """The answers that `--yes` stands for."""
     # Not every engine needs the QNN SDK, and its licence is the user's to accept.
-    defaults: dict[str, Any] = {"ndk": RECOMMENDED_NDK, "qnn_sdk": NONE, "project": True, "shell_rc": True}
+    defaults: dict[str, Any] = {
+        "ndk": found.wanted_ndk,
+        "qnn_sdk": found.wanted_qnn_sdk,
+        "project": True,
+        "shell_rc": True,
+    }
     return replace(choices, **{name: defaults[name] for name in missing_answers(found, choices)})
 
 
-def set_up(config: Config, found: Found, choices: Choices, environ: dict[str, str]) -> list[Step]:
-    """Bring what is missing. Done twice, the second time changes nothing.
+def check_choices(choices: Choices) -> None:
+    """What can be refused before a long download begins.
 
     Raises:
-        UsageError: `choices.ndk` is neither a release nor a folder.
+        UsageError: a folder is no SDK, or only part of one.
+    """
+    checks = (("--ndk", choices.ndk, _check_ndk), ("--qnn-sdk", choices.qnn_sdk, _check_sdk))
+    for flag, wanted, check in checks:
+        if wanted is not None and _looks_like_a_path(wanted):
+            try:
+                check(_folder(wanted), f"{flag} {wanted}")
+            except ToolMissing as error:
+                raise UsageError(error.what, evidence=error.evidence, hints=error.hints) from None
+
+
+def set_up(
+    config: Config, found: Found, choices: Choices, environ: dict[str, str], *, dry_run: bool = False
+) -> list[Step]:
+    """Bring what is missing. Done twice, the second time changes nothing.
+
+    Args:
+        dry_run: only say what would be done.
+
+    Raises:
+        UsageError: a folder among the choices is no SDK, or `choices.ndk` no release.
         ToolFailed, FileError, …: a download or a file failed; what was done before stays done.
     """
-    steps = [_ndk(found, choices), _qnn_sdk(found, choices), _project(found, choices)]
+    check_choices(choices)
+    mirror = choices.mirror or config.ndk.mirror
+    steps = [
+        _ndk(found, choices, mirror, dry_run),
+        _qnn_sdk(found, choices, dry_run),
+        _project(found, choices, dry_run),
+    ]
     # Read again: the NDK may be there only now.
     fresh = configuration.load(config.root, environ=environ)
-    steps.append(_shell_rc(fresh, found, choices, environ))
+    steps.append(_shell_rc(fresh, found, choices, environ, dry_run))
     return steps
 
 
-def find_exports(config: Config, environ: Mapping[str, str] | None = None) -> environment.Exports:
-    """What there is to export, and notes for what is not there.
-
-    The QNN SDK's LD_LIBRARY_PATH is left out: in a shell it would change what every other program
-    loads (`qnn_tool_libraries` is for its own tools).
-    """
-    notes: list[str] = []
-    variables: dict[str, str] = {}
-    additions: list[tuple[str, str]] = []
-    try:
-        ndk = ndk_for(config, environ)
-        variables |= ndk.environment
-        additions.append(("PATH", str(ndk.prebuilt / "bin")))
-    except ToolMissing as missing:
-        notes.append(f"no Android NDK: {missing.what}")
-    try:
-        values = qnn_environment(qnn_sdk_for(config, environ))
-        variables |= {name: values[name] for name in QNN_VARIABLES}
-        for name in ("PATH", "PYTHONPATH"):
-            additions += [(name, folder) for folder in values.get(name, "").split(os.pathsep) if folder]
-    except ToolMissing as missing:
-        notes.append(f"no QNN SDK: {missing.what}")
-    return environment.Exports(tuple(variables.items()), tuple(additions), tuple(notes))
-
-
-def qnn_tool_libraries(config: Config, program: Path) -> dict[str, str]:
-    """LD_LIBRARY_PATH for a program of the QNN SDK; nothing for any other program."""
-    try:
-        sdk = qnn_sdk_for(config)
-    except ToolMissing:
-        return {}
-    if not program.resolve().is_relative_to(sdk.path.resolve()):
-        return {}
-    return {name: v for name, v in tool_environment(sdk).items() if name == "LD_LIBRARY_PATH"}
-
-
-def _ndk(found: Found, choices: Choices) -> Step:
+def _ndk(found: Found, choices: Choices, mirror: str | None, dry_run: bool) -> Step:
     wanted = choices.ndk
     if wanted == NONE:
         return Step("ndk", "left out", "no Android NDK was asked for")
     if wanted is None:
         assert found.ndk is not None
         return Step("ndk", "there", f"{found.ndk.release} in {found.ndk.path} ({found.ndk.origin})")
-    if _looks_like_a_path(wanted):
-        folder = Path(wanted).expanduser().absolute()
-        if not folder.is_dir():
-            raise UsageError(f"--ndk {wanted}: there is no such folder", hints=["--ndk r29 installs one"])
-        before = configuration.load().ndk.path
-        if before is not None and before.resolve() == folder.resolve():
-            return Step("ndk", "there", f"{folder} is the chosen one already")
-        set_user_value("ndk.path", str(folder))
-        return Step("ndk", "done", f"{folder} is used from now on")
-    plan = plan_install(wanted)
-    ndk = apply_install(plan)
     chosen = configuration.load().ndk.path
+    if _looks_like_a_path(wanted):
+        return _use_folder("ndk", _folder(wanted), chosen, dry_run)
+    plan = plan_install(wanted, mirror=mirror)
+    if dry_run and not plan.installed:
+        return Step("ndk", "to do", f"install NDK {plan.release} in {plan.target} and use it")
+    ndk = apply_install(plan)
     if plan.installed and chosen is not None and chosen.resolve() == ndk.path.resolve():
         return Step("ndk", "there", f"{ndk.release} in {ndk.path}")
+    if dry_run:
+        return Step("ndk", "to do", f"use {ndk.release} in {ndk.path}")
     use(ndk)
     return Step("ndk", "done", f"{ndk.release} is installed in {ndk.path} and used from now on")
 
 
-def _qnn_sdk(found: Found, choices: Choices) -> Step:
+def _qnn_sdk(found: Found, choices: Choices, dry_run: bool) -> Step:
     wanted = choices.qnn_sdk
     if wanted is None:
         assert found.qnn_sdk is not None
@@ -198,22 +212,41 @@ def _qnn_sdk(found: Found, choices: Choices) -> Step:
     if wanted == NONE:
         return Step("qnn-sdk", "left out", "no QNN SDK was asked for")
     if _looks_like_a_path(wanted):
-        root = Path(wanted).expanduser().absolute()
-        if not is_sdk(root):
-            raise UsageError(
-                f"--qnn-sdk {wanted}: this is no QNN SDK's root", hints=[f"devkit qnn sdk check {wanted}"]
-            )
-        before = configuration.load().qnn.path
-        if before is not None and before.resolve() == root.resolve():
-            return Step("qnn-sdk", "there", f"{root} is the chosen one already")
-        set_user_value("qnn.path", str(root))
-        return Step("qnn-sdk", "done", f"{root} is used from now on")
+        return _use_folder("qnn", _folder(wanted), configuration.load().qnn.path, dry_run)
     plan = qnn_install.plan_install(wanted)
+    if dry_run and not plan.installed:
+        return Step("qnn-sdk", "to do", f"install QNN SDK {plan.version} in {plan.target}")
     sdk = qnn_install.apply_install(plan)
     return Step("qnn-sdk", "there" if plan.installed else "done", f"{sdk.version} in {sdk.path}")
 
 
-def _project(found: Found, choices: Choices) -> Step:
+def _use_folder(section: str, folder: Path, chosen: Path | None, dry_run: bool) -> Step:
+    """Make a folder the choice of the user's settings: `ndk.path` or `qnn.path`."""
+    name = {"ndk": "ndk", "qnn": "qnn-sdk"}[section]
+    if chosen is not None and chosen.resolve() == folder.resolve():
+        return Step(name, "there", f"{folder} is the chosen one already")
+    if dry_run:
+        return Step(name, "to do", f"use {folder}")
+    set_user_value(f"{section}.path", str(folder))
+    return Step(name, "done", f"{folder} is used from now on")
+
+
+def _check_ndk(folder: Path, origin: str) -> None:
+    hint = f"--ndk {RECOMMENDED_NDK} installs one"
+    ndk = open_ndk(folder, origin, hint=hint)
+    if ndk.missing:
+        raise ToolMissing(
+            f"{origin}: this NDK is not complete",
+            evidence="missing: " + ", ".join(ndk.missing),
+            hints=[hint],
+        )
+
+
+def _check_sdk(folder: Path, origin: str) -> None:
+    open_qnn_sdk(folder, origin)
+
+
+def _project(found: Found, choices: Choices, dry_run: bool) -> Step:
     from devkit.project import write_project_file
 
     if found.has_project_file:
@@ -222,19 +255,28 @@ def _project(found: Found, choices: Choices) -> Step:
         return Step("project", "left out", "no engine in this folder")
     if not choices.project:
         return Step("project", "left out", "no devkit.yaml was asked for")
+    if dry_run:
+        return Step("project", "to do", f"write {found.engine_root / PROJECT_FILE}")
     file, name = write_project_file(found.engine_root)
     return Step("project", "done", f"wrote {file} (engine: {name})")
 
 
-def _shell_rc(config: Config, found: Found, choices: Choices, environ: dict[str, str]) -> Step:
+def _shell_rc(config: Config, found: Found, choices: Choices, environ: dict[str, str], dry_run: bool) -> Step:
     if not choices.shell_rc:
         return Step("shell", "left out", "devkit env --install writes the variables later")
     exports = find_exports(config, environ)
     if not exports.variables:
         return Step("shell", "left out", "there is nothing to export")
-    changed = environment.install_block(found.rc_file, environment.render(exports, found.shell))
+    text = environment.render(exports, found.shell)
+    changed = environment.install_block(found.rc_file, text, dry_run=dry_run)
+    if dry_run and changed:
+        return Step("shell", "to do", f"write the variables into {found.rc_file}")
     state = "done" if changed else "there"
     return Step("shell", state, f"the variables are in {found.rc_file} (takes effect in a new {found.shell})")
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser().absolute()
 
 
 def _looks_like_a_path(text: str) -> bool:

@@ -11,6 +11,7 @@ import typer
 
 from devkit import config as configuration
 from devkit import output
+from devkit.cli import common
 from devkit.errors import ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -37,19 +38,25 @@ def env(
     uninstall: Annotated[
         bool, typer.Option("--uninstall", help="Take exactly that block out again.")
     ] = False,
+    dry_run: common.DryRun = False,
 ) -> None:
     """Print the exports for ANDROID_NDK, ANDROID_NDK_ROOT, ANDROID_NDK_HOME and the QNN SDK."""
     from devkit.ndk import environment
-    from devkit.setup import find_exports
+    from devkit.ndk.exports import find_exports
 
     if install and uninstall:
         raise UsageError("--install and --uninstall contradict each other", hints=["devkit env --install"])
+    if command and (install or uninstall):
+        raise UsageError("either a command is run, or the block is written", hints=["devkit env -- CMD"])
+    if dry_run and not (install or uninstall):
+        raise UsageError("--dry-run goes with --install or --uninstall: nothing else changes anything")
     name = shell or environment.detect_shell(os.environ, environment.ancestor_names())
     file = environment.rc_file(name, os.environ)
     sink = output.current()
     if uninstall:
-        removed = environment.uninstall_block(file)
-        text = f"took devkit's block out of {file}" if removed else f"{file} has no block of devkit"
+        removed = environment.uninstall_block(file, dry_run=dry_run)
+        verb = "would take" if dry_run else "took"
+        text = f"{verb} devkit's block out of {file}" if removed else f"{file} has no block of devkit"
         sink.data({"file": str(file), "changed": removed}, text)
         return
     settings = configuration.load()
@@ -66,8 +73,10 @@ def env(
                 evidence="\n".join(exports.notes),
                 hints=["devkit ndk install r29", "devkit doctor"],
             )
-        changed = environment.install_block(file, text)
-        what = f"wrote devkit's block into {file}" if changed else f"{file} holds it already"
+        changed = environment.install_block(file, text, dry_run=dry_run)
+        verb = "would write" if dry_run else "wrote"
+        what = f"{verb} devkit's block into {file}" if changed else f"{file} holds it already"
+        what += f":\n{text}" if dry_run and changed else ""
         sink.data({"file": str(file), "changed": changed, "shell": name}, what)
         return
     data = {"shell": name, "variables": dict(exports.variables), "additions": list(exports.additions)}
@@ -80,7 +89,7 @@ def run_with(settings: Config, exports: Exports, command: list[str]) -> None:
     Raises:
         ToolMissing: there is no such program.
     """
-    from devkit.setup import qnn_tool_libraries
+    from devkit.ndk.exports import qnn_tool_libraries
 
     environ = exports.apply(os.environ)
     program = shutil.which(command[0], path=environ["PATH"])

@@ -167,7 +167,7 @@ def path(
 
 
 @app.command("remove")
-def remove(release: Release) -> None:
+def remove(release: Release, dry_run: common.DryRun = False) -> None:
     """Remove an NDK that devkit installed. Others are left to the tool that brought them."""
     from devkit.ndk.releases import revision_matches
     from devkit.ndk.store import find_installed, installed
@@ -181,10 +181,10 @@ def remove(release: Release) -> None:
         from devkit import config
 
         ndk = find_installed(release, config.load())
-    was_chosen = remove_ndk(ndk)
-    text = f"NDK {ndk.release} ({ndk.path}) is removed"
-    text += "; your config no longer names it" if was_chosen else ""
-    output.current().data({**_ndk_row(ndk), "was_chosen": was_chosen}, text)
+    was_chosen = remove_ndk(ndk, dry_run=dry_run)
+    text = f"NDK {ndk.release} ({ndk.path}) {'would be' if dry_run else 'is'} removed"
+    text += "; your config no longer names it" if was_chosen and not dry_run else ""
+    output.current().data({**_ndk_row(ndk), "was_chosen": was_chosen, "dry_run": dry_run}, text)
 
 
 def _installed() -> tuple[list[dict[str, Any]], dict[str, Any] | None]:

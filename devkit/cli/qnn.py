@@ -45,7 +45,7 @@ SdkRoot = Annotated[
 @sdk_app.command("list")
 def list_sdks() -> None:
     """The SDKs on this machine, and which one is used and why."""
-    from devkit.ndk.layout import Candidate
+    from devkit.ndk.candidates import Candidate
     from devkit.ndk.qnn_sdk import known_qnn_sdks
 
     config = common.load_config()

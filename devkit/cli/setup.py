@@ -11,6 +11,7 @@ import typer
 
 from devkit import config as configuration
 from devkit import output
+from devkit.cli import common
 from devkit.errors import EXIT_CHECK_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -36,18 +37,26 @@ def setup(
     project: Annotated[
         bool | None, typer.Option("--project/--no-project", help="Write a devkit.yaml for the engine here.")
     ] = None,
+    mirror: Annotated[
+        str | None, typer.Option(metavar="URL", help="Folder with NDK archives, tried first.")
+    ] = None,
+    dry_run: common.DryRun = False,
 ) -> None:
     """Find or install what is needed here, write the settings, and end with the doctor."""
     from devkit.doctor import examine
     from devkit.ndk import environment
-    from devkit.setup import Choices, look_around, set_up, summary, with_defaults
+    from devkit.setup import Choices, check_choices, look_around, set_up, summary, with_defaults
 
     environ = dict(os.environ)
     settings = configuration.load()
     found = look_around(settings, environ, environment.ancestor_names())
-    choices = Choices(ndk, qnn_sdk, shell_rc, project)
+    choices = Choices(ndk, qnn_sdk, shell_rc, project, mirror)
+    check_choices(choices)
     choices = with_defaults(found, choices) if yes else _ask(found, choices)
-    steps = set_up(settings, found, choices, environ)
+    steps = set_up(settings, found, choices, environ, dry_run=dry_run)
+    if dry_run:
+        output.current().data({"steps": [step.as_dict() for step in steps]}, summary(steps))
+        return
     report = examine(configuration.load(), environ=environ)
     sink = output.current()
     text = summary(steps) + "\n" + report.as_text(output.Output())
@@ -59,7 +68,7 @@ def setup(
 
 
 def _ask(found: Found, choices: Choices) -> Choices:
-    from devkit.setup import NONE, RECOMMENDED_NDK, missing_answers
+    from devkit.setup import NONE, missing_answers
 
     questions = missing_answers(found, choices)
     if questions and not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -73,16 +82,19 @@ def _ask(found: Found, choices: Choices) -> Choices:
             "setup has questions, and there is no terminal to ask them on",
             hints=["devkit setup --yes takes the defaults", *(flags[name] for name in questions)],
         )
+    output.current().note(found.as_text())
     if "ndk" in questions:
-        if found.ndk_problem is not None:
-            output.current().note(found.ndk_problem.what)
         answer = typer.prompt(
-            "Android NDK: a release to install, the folder of one, or none", default=RECOMMENDED_NDK, err=True
+            "Android NDK: a release to install, the folder of one, or none",
+            default=found.wanted_ndk,
+            err=True,
         )
         choices = replace(choices, ndk=NONE if answer.lower() in (NONE, "no", "n") else answer)
     if "qnn_sdk" in questions:
         answer = typer.prompt(
-            "QNN SDK: the root of one, a version to install, or none", default=NONE, err=True
+            "QNN SDK: the root of one, a version to install, or none",
+            default=found.wanted_qnn_sdk,
+            err=True,
         )
         choices = replace(choices, qnn_sdk=NONE if answer.lower() in (NONE, "no", "n") else answer)
     if "project" in questions:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from devkit.ndk.candidates import Candidate
 from devkit.ndk.layout import (
     VARIABLES,
-    Candidate,
     Ndk,
     choose_host_tag,
     missing_parts,

@@ -105,11 +105,26 @@ def rc_file(shell: str, environ: Mapping[str, str]) -> Path:
     return home / ".bashrc"
 
 
-def install_block(file: Path, text: str) -> bool:
+def holds_block(file: Path, text: str) -> bool | None:
+    """Whether an rc file holds exactly this block; None when it holds none of devkit's.
+
+    Raises:
+        FileError: the markers are damaged, or the file cannot be read.
+    """
+    before = _read(Path(os.path.realpath(file)))
+    if _find_block(before, file) is None:
+        return None
+    return _with_block(before, text, file) == before
+
+
+def install_block(file: Path, text: str, *, dry_run: bool = False) -> bool:
     """Put `text` between devkit's markers into an rc file; replace the block that is there.
 
-    Everything else keeps every byte. A file that is a symbolic link stays one; before the first
-    change a copy is kept beside it (BACKUP_SUFFIX).
+    Everything else keeps every byte. A file that is a symbolic link stays one; before a block is
+    added to it a copy is kept beside it (BACKUP_SUFFIX).
+
+    Args:
+        dry_run: only say whether it would change.
 
     Returns:
         False when the file holds exactly this block already.
@@ -119,24 +134,23 @@ def install_block(file: Path, text: str) -> bool:
     """
     target = Path(os.path.realpath(file))
     before = _read(target)
+    return _replace(target, before, _with_block(before, text, file), file, dry_run)
+
+
+def _with_block(before: bytes, text: str, file: Path) -> bytes:
+    # Line feeds also in a file with CRLF: a shell would take the CR into every value.
     found = _find_block(before, file)
     if found is None:
-        newline = b"\r\n" if b"\r\n" in before else b"\n"
         cut = bool(before) and not before.endswith(b"\n")
         begin_line = (_BEGIN_AFTER_CUT_LINE if cut else BEGIN).encode()
-        head, tail = before + (newline if cut else b""), b""
+        head, tail = before + (b"\n" if cut else b""), b""
     else:
-        # The block keeps its own line ends, whatever the lines around it have by now.
-        begin_line, _, _ = before[found[0] :].partition(b"\n")
-        newline = b"\r\n" if begin_line.endswith(b"\r") else b"\n"
-        begin_line = begin_line.removesuffix(b"\r")
+        begin_line = before[found[0] :].partition(b"\n")[0].removesuffix(b"\r")
         head, tail = before[: found[0]], before[found[1] :]
-    body = text.encode().replace(b"\n", newline)
-    after = head + begin_line + newline + body + END.encode() + newline + tail
-    return _replace(target, before, after, file)
+    return head + begin_line + b"\n" + text.encode() + END.encode() + b"\n" + tail
 
 
-def uninstall_block(file: Path) -> bool:
+def uninstall_block(file: Path, *, dry_run: bool = False) -> bool:
     """Take devkit's block out of an rc file: what was there before it, byte for byte.
 
     Returns:
@@ -153,8 +167,10 @@ def uninstall_block(file: Path) -> bool:
     start, end = found
     head, tail = before[:start], before[end:]
     if before[start:].startswith(_BEGIN_AFTER_CUT_LINE.encode()) and not tail:
-        head = head[:-2] if head.endswith(b"\r\n") else head.removesuffix(b"\n")
-    return _replace(target, before, head + tail, file)
+        # CRLF only when something has turned the whole file's line ends since.
+        turned = before[start:].partition(b"\n")[0].endswith(b"\r")
+        head = head.removesuffix(b"\r\n" if turned else b"\n")
+    return _replace(target, before, head + tail, file, dry_run)
 
 
 def _find_block(data: bytes, file: Path) -> tuple[int, int] | None:
@@ -188,21 +204,39 @@ def _read(target: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except OSError as error:
-        raise FileError(f"{target} cannot be read", evidence=str(error)) from None
+        raise FileError(
+            f"{target} cannot be read", evidence=error.strerror, hints=[f"ls -ld {shlex.quote(str(target))}"]
+        ) from None
 
 
-def _replace(target: Path, before: bytes, after: bytes, file: Path) -> bool:
+def _replace(target: Path, before: bytes, after: bytes, file: Path, dry_run: bool) -> bool:
     if after == before:
         return False
+    if dry_run:
+        return True
     try:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o644
-        backup = target.with_name(target.name + BACKUP_SUFFIX)
-        if before and not backup.exists():
-            paths.write_atomically(backup, before, mode=mode)
+        # Replacing it would work where only the file is read-only, but that is somebody's wish
+        # (dotfiles made by home-manager, chezmoi, …).
+        if not mode & stat.S_IWUSR:
+            raise _unwritable(file, f"{target} is read-only")
+        if before and BEGIN.encode() not in before:
+            paths.write_atomically(target.with_name(target.name + BACKUP_SUFFIX), before, mode=mode)
         paths.write_atomically(target, after, mode=mode)
     except OSError as error:
-        raise FileError(f"{file} cannot be written; it is unchanged", evidence=str(error)) from None
+        raise _unwritable(file, str(error)) from None
     return True
+
+
+def _unwritable(file: Path, why: str) -> FileError:
+    return FileError(
+        f"{file} cannot be written; it is unchanged",
+        evidence=why,
+        hints=[
+            'where your dotfiles are made, the line  eval "$(devkit env)"  does the same',
+            "make it writable and repeat",
+        ],
+    )
 
 
 def _fish(word: str) -> str:

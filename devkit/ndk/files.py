@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from devkit.errors import ToolMissing
-from devkit.ndk.layout import Ndk, architecture, numbers, quoted, triple
+from devkit.ndk.candidates import quoted
+from devkit.ndk.layout import Ndk, architecture, numbers, triple
 
 DEFAULT_ABI = "arm64-v8a"
 # Names of the folders below simpleperf/bin/android.
@@ -53,7 +54,8 @@ def find_file(ndk: Ndk, name: str, abi: str | None = None) -> Path:
         evidence=f"NDK {ndk.revision} at {quoted(ndk.path)}\nlooked in: "
         + ", ".join(_relative(folder, ndk) for folder in folders)
         + lacking,
-        hints=[f"devkit ndk path {guess}" for guess in close] or ["devkit ndk list"],
+        hints=[f"devkit ndk path {guess}" + (f" --abi {abi}" if abi else "") for guess in close]
+        or ["devkit ndk list"],
     )
 
 

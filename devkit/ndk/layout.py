@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devkit.errors import ToolMissing
+from devkit.ndk.candidates import Candidate, disagreements, quoted
 
 # In the order in which they are believed; MNN's own scripts read the first.
 VARIABLES = ("ANDROID_NDK", "ANDROID_NDK_ROOT", "ANDROID_NDK_HOME")
@@ -38,18 +39,6 @@ _TRIPLES = {
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An NDK that something names: a flag, a variable or the default folder."""
-
-    origin: str
-    path: Path
-    revision: str
-
-    def __str__(self) -> str:
-        return f"{self.origin} ({self.revision})"
-
-
-@dataclass(frozen=True)
 class Ndk:
     """An Android NDK.
 
@@ -66,14 +55,7 @@ class Ndk:
     @property
     def conflicts(self) -> tuple[str, ...]:
         """Variables that name another NDK than this one, grouped by real path, with revisions."""
-        groups: dict[str, list[Candidate]] = {}
-        for other in self.others:
-            real = os.path.realpath(other.path)
-            if real != os.path.realpath(self.path):
-                groups.setdefault(real, []).append(other)
-        return tuple(
-            " / ".join(c.origin for c in group) + f" ({group[0].revision})" for group in groups.values()
-        )
+        return disagreements(self.path, self.others)
 
     @property
     def agreeing(self) -> tuple[str, ...]:
@@ -294,11 +276,6 @@ def triple(abi: str) -> str:
 def numbers(text: str) -> tuple[int, ...]:
     """All numbers in a version, for comparing: "27.3.1" is (27, 3, 1)."""
     return tuple(int(number) for number in re.findall(r"\d+", text))
-
-
-def quoted(path: Path) -> str:
-    """A path as messages show it: blanks must be seen."""
-    return f"'{path}'"
 
 
 def _host_tags(system: str, machine: str) -> list[str]:

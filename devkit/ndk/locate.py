@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING
 
 from devkit import output, paths
 from devkit.errors import ToolMissing
+from devkit.ndk.candidates import (
+    SETTINGS_HINT,
+    Candidate,
+    choose_version,
+    each_once,
+    named_folders,
+    quoted,
+    subfolders,
+)
 from devkit.ndk.layout import (
     INSTALL_HINT,
     VARIABLES,
-    Candidate,
     Ndk,
     missing_parts,
     numbers,
-    quoted,
     read_revision,
 )
 from devkit.ndk.releases import revision_matches
@@ -69,11 +76,11 @@ def find_ndk(
         ToolMissing: there is none, or the one named is no NDK.
     """
     environ = os.environ if environ is None else environ
-    named = _named(explicit, environ)
+    pointed = _pointed(explicit, environ)
     if version is not None:
-        return _of_version(version, named, environ)
-    if named:
-        return _first_named(named)
+        return _of_version(version, pointed, environ)
+    if pointed:
+        return open_ndk(pointed[0].path, pointed[0].origin, pointed[1:])
     found = list(_discovered(environ))
     complete = [c for c in found if not missing_parts(c.path)]
     for chosen in (*complete, *found):
@@ -93,10 +100,7 @@ def known_ndks(explicit: Path | None = None, environ: Mapping[str, str] | None =
     A named folder that is no NDK is among them, with the revision "no NDK".
     """
     environ = os.environ if environ is None else environ
-    named = [
-        Candidate(origin, path, read_revision(path) or "no NDK") for origin, path in _named(explicit, environ)
-    ]
-    return [*named, *_discovered(environ)]
+    return [*_pointed(explicit, environ), *_discovered(environ)]
 
 
 def warn_about_conflicts(ndk: Ndk) -> None:
@@ -108,24 +112,28 @@ def warn_about_conflicts(ndk: Ndk) -> None:
         )
 
 
-def _named(explicit: Path | None, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
-    named: list[tuple[str, Path]] = []
-    if explicit is not None:
-        named.append((f"ndk.path {quoted(explicit)}", explicit.expanduser()))
-    named += [(name, Path(environ[name]).expanduser()) for name in VARIABLES if environ.get(name)]
-    return named
+def _pointed(explicit: Path | None, environ: Mapping[str, str]) -> list[Candidate]:
+    named = named_folders("ndk.path", explicit, VARIABLES, environ)
+    return [Candidate(origin, path, read_revision(path) or "no NDK") for origin, path in named]
 
 
-def _first_named(named: Sequence[tuple[str, Path]]) -> Ndk:
-    origin, path = named[0]
-    others = tuple(Candidate(name, folder, read_revision(folder) or "no NDK") for name, folder in named[1:])
+def open_ndk(path: Path, origin: str, others: Sequence[Candidate] = (), *, hint: str | None = None) -> Ndk:
+    """The NDK in a folder that somebody names; it may be incomplete.
+
+    Args:
+        hint: what to try when there is none (default: where it can be named).
+
+    Raises:
+        ToolMissing: it is none; says where one is a few levels above or below.
+    """
     revision = read_revision(path)
     if revision is None:
-        raise _no_ndk(origin, path, others)
-    return Ndk(path.absolute(), revision, origin, others)
+        by_settings = SETTINGS_HINT if origin.startswith("ndk.path") else INSTALL_HINT
+        raise _no_ndk(origin, path, others, hint or by_settings)
+    return Ndk(path.absolute(), revision, origin, tuple(others))
 
 
-def _no_ndk(origin: str, path: Path, others: Sequence[Candidate]) -> ToolMissing:
+def _no_ndk(origin: str, path: Path, others: Sequence[Candidate], hint: str) -> ToolMissing:
     if not path.is_dir():
         seen = f"{quoted(path)} does not exist"
     elif (path / "source.properties").is_file():
@@ -137,7 +145,7 @@ def _no_ndk(origin: str, path: Path, others: Sequence[Candidate]) -> ToolMissing
         f"{origin} names no Android NDK",
         evidence=seen
         + "".join(f"\n{other.origin} names {quoted(other.path)} ({other.revision})" for other in others),
-        hints=[*hints, INSTALL_HINT],
+        hints=[*hints, hint],
     )
 
 
@@ -146,38 +154,33 @@ def _suggestions(path: Path) -> list[Path]:
     above = [parent for parent in list(path.parents)[:_SUGGEST_PARENTS] if read_revision(parent)]
     level = [path]
     for _ in range(_SUGGEST_DEPTH):
-        level = [child for folder in level for child in _subfolders(folder)]
+        level = [child for folder in level for child in subfolders(folder)]
         below = [child for child in level if read_revision(child)]
         if below:
             return [*above, *_newest_first(below)]
     return above
 
 
-def _of_version(version: str, named: Sequence[tuple[str, Path]], environ: Mapping[str, str]) -> Ndk:
-    pointed = [Candidate(origin, path, read_revision(path) or "no NDK") for origin, path in named]
-    everything = [*pointed, *_discovered(environ)]
-    matching = [c for c in everything if revision_matches(c.revision, version)]
-    whole = [c for c in matching if not missing_parts(c.path)]
-    for chosen in (*whole, *matching):
-        others = tuple(c for c in pointed if c is not chosen)
-        return Ndk(chosen.path.absolute(), chosen.revision, chosen.origin, others)
-    there = "\n".join(f"{c.revision}  {quoted(c.path)}  ({c.origin})" for c in everything)
-    raise ToolMissing(
-        f"NDK {version} is not installed",
-        evidence=there or "no NDK was found at all",
-        hints=[f"devkit ndk install {version}", "devkit config show --origin   says who asks for it"],
+def _of_version(version: str, pointed: Sequence[Candidate], environ: Mapping[str, str]) -> Ndk:
+    chosen, others = choose_version(
+        version,
+        pointed,
+        _discovered(environ),
+        what="NDK",
+        install="devkit ndk install",
+        matches=lambda revision: revision_matches(revision, version),
+        prefer=lambda candidate: not missing_parts(candidate.path),
     )
+    return Ndk(chosen.path.absolute(), chosen.revision, chosen.origin, others)
 
 
 def _discovered(environ: Mapping[str, str]) -> Iterator[Candidate]:
     """NDKs that nobody has named, place after place, newest first in each."""
-    seen: set[str] = set()
-    for origin, folders in _known_places(environ):
-        for folder in _newest_first(folders):
-            real = os.path.realpath(folder)
-            if real not in seen:
-                seen.add(real)
-                yield Candidate(origin, folder, read_revision(folder) or "")
+    return each_once(
+        Candidate(origin, folder, read_revision(folder) or "")
+        for origin, folders in _known_places(environ)
+        for folder in _newest_first(folders)
+    )
 
 
 def _known_places(environ: Mapping[str, str]) -> Iterator[tuple[str, list[Path]]]:
@@ -206,15 +209,7 @@ def _places(environ: Mapping[str, str]) -> str:
 
 
 def _ndks_in(folder: Path) -> list[Path]:
-    return [child for child in _subfolders(folder) if read_revision(child) is not None]
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        # Names with a dot are unfinished installations.
-        return sorted(c for c in folder.iterdir() if c.is_dir() and not c.name.startswith("."))
-    except OSError:
-        return []
+    return [child for child in subfolders(folder) if read_revision(child) is not None]
 
 
 def _newest_first(folders: Sequence[Path]) -> list[Path]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths, process
 from devkit.errors import FileError, ToolFailed, UsageError
-from devkit.ndk.layout import quoted
+from devkit.ndk.candidates import quoted
 from devkit.ndk.lock import exclusive
 from devkit.ndk.qnn_sdk import HEADER, QnnSdk, find_roots, is_sdk, read_version, store_dir
 
@@ -75,9 +75,9 @@ def plan_install(
         FileError: the local zip does not exist.
     """
     if from_file is not None:
-        from_file = from_file.expanduser().absolute()
-        if not from_file.is_file():
-            raise FileError(f"{from_file} does not exist", hints=["--from takes an SDK's zip archive"])
+        from devkit.ndk.unpack import local_archive
+
+        from_file = local_archive(from_file, "an SDK's")
         named = _VERSION.search(from_file.name)
         version = version or (named.group() if named else None)
     if version is None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import output, paths
 from devkit.errors import ToolMissing
-from devkit.ndk.layout import Candidate, numbers, quoted
+from devkit.ndk.candidates import (
+    Candidate,
+    choose_version,
+    disagreements,
+    each_once,
+    named_folders,
+    quoted,
+    subfolders,
+)
+from devkit.ndk.layout import numbers
 
 if TYPE_CHECKING:
     from devkit.config import Config
@@ -48,8 +57,7 @@ class QnnSdk:
     @property
     def conflicts(self) -> tuple[str, ...]:
         """Variables that name another SDK than this one, with its version."""
-        real = os.path.realpath(self.path)
-        return tuple(str(other) for other in self.others if os.path.realpath(other.path) != real)
+        return disagreements(self.path, self.others)
 
     def target_folders(self) -> tuple[str, ...]:
         """The targets that have libraries: aarch64-android, x86_64-linux-clang, hexagon-v75, …"""
@@ -119,15 +127,11 @@ def find_qnn_sdk(
         ToolMissing: there is none, or the one named is no SDK; says where the root is.
     """
     environ = os.environ if environ is None else environ
-    named = _named(explicit, environ)
+    pointed = _pointed(explicit, environ)
     if version is not None:
-        return _of_version(version, named, environ)
-    if named:
-        origin, path = named[0]
-        if not is_sdk(path):
-            raise _no_sdk(origin, path)
-        others = tuple(Candidate(name, folder, _describe(folder)) for name, folder in named[1:])
-        return QnnSdk(path.absolute(), read_version(path), origin, others)
+        return _of_version(version, pointed, environ)
+    if pointed:
+        return open_qnn_sdk(pointed[0].path, pointed[0].origin, pointed[1:])
     for found in _discovered(environ):
         return QnnSdk(found.path, found.revision, found.origin)
     raise ToolMissing(
@@ -143,8 +147,7 @@ def known_qnn_sdks(explicit: Path | None = None, environ: Mapping[str, str] | No
     A named folder that is no SDK is among them, with the revision "no QNN SDK".
     """
     environ = os.environ if environ is None else environ
-    named = [Candidate(origin, path, _describe(path)) for origin, path in _named(explicit, environ)]
-    return [*named, *_discovered(environ)]
+    return [*_pointed(explicit, environ), *_discovered(environ)]
 
 
 def warn_about_conflicts(sdk: QnnSdk) -> None:
@@ -194,8 +197,8 @@ def find_roots(path: Path, depth: int = _DEPTH_BELOW) -> list[Path]:
     for _ in range(depth + 1):
         roots = [folder for folder in level if is_sdk(folder)]
         if roots:
-            return sorted(roots, key=lambda root: numbers(read_version(root)), reverse=True)
-        level = [child for folder in level for child in _subfolders(folder)]
+            return _newest_first(roots)
+        level = [child for folder in level for child in subfolders(folder)]
     return []
 
 
@@ -229,11 +232,20 @@ def tool_environment(sdk: QnnSdk, environ: Mapping[str, str] | None = None) -> d
     return result
 
 
-def _named(explicit: Path | None, environ: Mapping[str, str]) -> list[tuple[str, Path]]:
-    named: list[tuple[str, Path]] = []
-    if explicit is not None:
-        named.append((f"qnn.path {quoted(explicit)}", explicit.expanduser()))
-    return named + [(name, Path(environ[name]).expanduser()) for name in QNN_VARIABLES if environ.get(name)]
+def open_qnn_sdk(path: Path, origin: str, others: Sequence[Candidate] = ()) -> QnnSdk:
+    """The SDK whose root somebody names.
+
+    Raises:
+        ToolMissing: it is none; says where the root is.
+    """
+    if not is_sdk(path):
+        raise _no_sdk(origin, path)
+    return QnnSdk(path.absolute(), read_version(path), origin, tuple(others))
+
+
+def _pointed(explicit: Path | None, environ: Mapping[str, str]) -> list[Candidate]:
+    named = named_folders("qnn.path", explicit, QNN_VARIABLES, environ)
+    return [Candidate(origin, path, _describe(path)) for origin, path in named]
 
 
 def _no_sdk(origin: str, path: Path) -> ToolMissing:
@@ -245,39 +257,39 @@ def _no_sdk(origin: str, path: Path) -> ToolMissing:
         what, seen = f"{origin} names an incomplete QNN SDK: {HEADER} missing", quoted(path)
     else:
         what, seen = f"{origin} names no QNN SDK", f"{quoted(path)} holds no {HEADER}"
-    variable = origin if origin in QNN_VARIABLES else QNN_VARIABLES[0]
+    flag, _, _ = origin.partition(" ")
+    name = f"{flag} " if flag.startswith("--") else f"export {QNN_VARIABLES[0]}="
+    name = f"export {origin}=" if origin in QNN_VARIABLES else name
     return ToolMissing(
         what,
         evidence=seen,
-        hints=[*(f"export {variable}={quoted(root)}" for root in dict.fromkeys(roots)), *INSTALL_HINTS],
+        hints=[*(f"{name}{quoted(root)}" for root in dict.fromkeys(roots)), *INSTALL_HINTS],
     )
 
 
-def _of_version(version: str, named: Sequence[tuple[str, Path]], environ: Mapping[str, str]) -> QnnSdk:
-    pointed = [Candidate(origin, path, _describe(path)) for origin, path in named]
-    everything = [*pointed, *_discovered(environ)]
-    wanted = version.strip().removeprefix("v")
-    for found in everything:
-        if found.revision == wanted or found.revision.startswith(wanted.rstrip(".") + "."):
-            others = tuple(c for c in pointed if c is not found)
-            return QnnSdk(found.path.absolute(), found.revision, found.origin, others)
-    there = "\n".join(f"{c.revision}  {quoted(c.path)}  ({c.origin})" for c in everything)
-    raise ToolMissing(
-        f"QNN SDK {version} is not installed",
-        evidence=there or "no QNN SDK was found at all",
-        hints=[f"devkit qnn sdk install {version}", "devkit config show --origin   says who asks for it"],
+def _of_version(version: str, pointed: Sequence[Candidate], environ: Mapping[str, str]) -> QnnSdk:
+    wanted = version.strip().removeprefix("v").rstrip(".")
+    chosen, others = choose_version(
+        version,
+        pointed,
+        _discovered(environ),
+        what="QNN SDK",
+        install="devkit qnn sdk install",
+        matches=lambda revision: revision == wanted or revision.startswith(wanted + "."),
     )
+    return QnnSdk(chosen.path.absolute(), chosen.revision, chosen.origin, others)
 
 
 def _discovered(environ: Mapping[str, str]) -> Iterator[Candidate]:
-    seen: set[str] = set()
-    for origin, folder in _known_places(environ):
-        roots = [root for child in _subfolders(folder) for root in find_roots(child, 2)]
-        for root in sorted(roots, key=lambda root: numbers(read_version(root)), reverse=True):
-            real = os.path.realpath(root)
-            if real not in seen:
-                seen.add(real)
-                yield Candidate(origin, root, read_version(root))
+    return each_once(
+        Candidate(origin, root, read_version(root))
+        for origin, folder in _known_places(environ)
+        for root in _newest_first(root for child in subfolders(folder) for root in find_roots(child, 2))
+    )
+
+
+def _newest_first(roots: Iterable[Path]) -> list[Path]:
+    return sorted(roots, key=lambda root: numbers(read_version(root)), reverse=True)
 
 
 def _known_places(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
@@ -292,10 +304,3 @@ def _places(environ: Mapping[str, str]) -> list[str]:
 
 def _describe(path: Path) -> str:
     return read_version(path) if is_sdk(path) else "no QNN SDK"
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        return sorted(c for c in folder.iterdir() if c.is_dir() and not c.name.startswith("."))
-    except OSError:
-        return []

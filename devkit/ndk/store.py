@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths
 from devkit.errors import FileError, ToolMissing, UsageError
-from devkit.ndk.layout import Ndk, missing_parts, quoted, read_revision
+from devkit.ndk.candidates import quoted
+from devkit.ndk.layout import Ndk, missing_parts, read_revision
 from devkit.ndk.locate import store_dir
 from devkit.ndk.lock import exclusive
 from devkit.ndk.releases import (
@@ -78,9 +79,9 @@ def plan_install(
         FileError: the local archive does not exist.
     """
     if from_file is not None:
-        from_file = from_file.expanduser().absolute()
-        if not from_file.is_file():
-            raise FileError(f"{from_file} does not exist", hints=["--from takes an NDK's zip archive"])
+        from devkit.ndk.unpack import local_archive
+
+        from_file = local_archive(from_file, "an NDK's")
         release = release or local_archive_release(from_file)
         if release is None:
             raise UsageError(
@@ -166,14 +167,14 @@ def find_installed(text: str, config: Config) -> Ndk:
     Raises:
         UsageError: there is no such one; lists those that are there.
     """
-    from devkit.ndk.locate import known_ndks
+    from devkit.ndk.locate import known_ndks, open_ndk
 
     if "/" in text or os.sep in text:
         path = Path(text).expanduser().absolute()
-        revision = read_revision(path)
-        if revision is None:
-            raise UsageError(f"{quoted(path)} is no NDK", hints=["devkit ndk list"])
-        return Ndk(path, revision, "given")
+        try:
+            return open_ndk(path, quoted(path), hint="devkit ndk list")
+        except ToolMissing as error:
+            raise UsageError(error.what, evidence=error.evidence, hints=error.hints) from None
     there = known_ndks(config.ndk.path)
     for whole in (True, False):
         for candidate in there:
@@ -197,8 +198,11 @@ def use(ndk: Ndk) -> Path:
     return set_user_value("ndk.path", str(ndk.path))
 
 
-def remove(ndk: Ndk) -> bool:
+def remove(ndk: Ndk, *, dry_run: bool = False) -> bool:
     """Remove an NDK that devkit installed. If it was the user's choice, forget that.
+
+    Args:
+        dry_run: only look.
 
     Returns:
         Whether it was the choice.
@@ -215,13 +219,16 @@ def remove(ndk: Ndk) -> bool:
             evidence=f"found by: {ndk.origin}",
             hints=["remove it with the tool that brought it"],
         )
+    chosen = get_user_value("ndk.path")
+    was_chosen = chosen is not None and os.path.realpath(chosen) == os.path.realpath(ndk.path)
+    if dry_run:
+        return was_chosen
     with exclusive(store_dir() / f".{ndk.path.name}.lock", f"changing NDK {ndk.path.name}"):
         # Renamed first: half an NDK must not look like one.
         doomed = store_dir() / f".{ndk.path.name}.removed-{os.getpid()}"
         ndk.path.replace(doomed)
         remove_tree(doomed)
-    chosen = get_user_value("ndk.path")
-    if chosen is None or os.path.realpath(chosen) != os.path.realpath(ndk.path):
+    if not was_chosen:
         return False
     set_user_value("ndk.path", None)
     return True

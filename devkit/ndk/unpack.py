@@ -68,6 +68,24 @@ def install_zip(archive: Path, target: Path, *, find_root: Callable[[Path], Path
     return target
 
 
+def local_archive(file: Path, whose: str) -> Path:
+    """The absolute path of a zip archive that the user names.
+
+    Args:
+        whose: "an NDK's", for messages.
+
+    Raises:
+        FileError: there is no such file.
+    """
+    file = file.expanduser().absolute()
+    if file.is_dir():
+        use = "an unpacked one needs no installing: name its folder in the settings"
+        raise FileError(f"{file} is a folder", hints=[f"--from takes {whose} zip archive", use])
+    if not file.is_file():
+        raise FileError(f"{file} does not exist", hints=[f"--from takes {whose} zip archive"])
+    return file
+
+
 def unpack_zip(archive: Path, target: Path, *, label: str) -> None:
     """Unpack all of an archive into the new folder `target`.
 

@@ -48,6 +48,27 @@ def test_a_command_runs_with_them(devkit: Cli, ndk: Path) -> None:
     assert missing.code == 125 and "no-such-program was not found" in missing.err
 
 
+def test_install_says_what_it_would_do(devkit: Cli, ndk: Path, workdir: Path) -> None:
+    use = {"HOME": str(workdir), "ANDROID_NDK": str(ndk)}
+    ran = devkit("env", "--install", "--shell", "zsh", "--dry-run", **use)
+    assert ran.code == 0 and "would write" in ran.out and f"ANDROID_NDK='{ndk}'" in ran.out
+    assert not (workdir / ".zshrc").exists()
+    assert devkit("env", "--dry-run", **use).code == 2
+    refused = devkit("env", "--install", "--", "true", **use)
+    assert refused.code == 2 and "devkit env -- CMD" in refused.err
+
+
+def test_a_shell_that_evaluates_it_each_time_is_not_bothered(devkit: Cli, ndk: Path, workdir: Path) -> None:
+    from tests.support.ndk_trees import make_ndk
+
+    whole = make_ndk(workdir / "whole ndk", "29.0.14206865")
+    nothing = {"HOME": str(workdir), "QNN_SDK_ROOT": "", "QAIRT_SDK_ROOT": ""}
+    assert devkit("env", ANDROID_NDK=str(whole), **nothing).err == ""
+    assert "lacks" in devkit("env", ANDROID_NDK=str(ndk), **nothing).err
+    named = {**nothing, "QNN_SDK_ROOT": str(workdir / "no sdk")}
+    assert "QNN_SDK_ROOT names no QNN SDK" in devkit("env", ANDROID_NDK=str(whole), **named).err
+
+
 def test_without_an_ndk(devkit: Cli, workdir: Path) -> None:
     nothing = {"HOME": str(workdir), "ANDROID_NDK": "", "ANDROID_NDK_ROOT": "", "ANDROID_NDK_HOME": ""}
     ran = devkit("env", **nothing)

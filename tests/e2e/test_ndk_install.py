@@ -90,6 +90,8 @@ def test_install_use_path_list_remove(devkit: Cli, archive: bytes, workdir: Path
     # A variable that names another one is reported; what the user chose stays.
     ran = devkit("ndk", "path", ANDROID_NDK=str(other))
     assert ran.out == f"{root}\n" and "ANDROID_NDK (29.0.14206865)" in ran.err
+    would = devkit("ndk", "remove", "r27d", "--dry-run", "--json").data
+    assert would["dry_run"] and would["path"] == str(root) and root.is_dir()
     ran = devkit("ndk", "remove", "r27d")
     assert "your config no longer names it" in ran.out and not root.exists()
     assert devkit("ndk", "path").out == f"{other}\n"

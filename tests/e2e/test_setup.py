@@ -6,9 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
+from devkit import paths
 from tests.e2e.support import REPO, Cli, Sim
 from tests.e2e.terminal import Terminal
+from tests.support.http_server import serve, sha1
+from tests.support.ndk_trees import make_ndk, zip_tree
+from tests.support.qnn_trees import make_sdk
 
 NO_NDK = {
     "ANDROID_NDK": "",
@@ -100,14 +105,60 @@ def test_without_a_terminal_it_says_which_flags_answer(
 
 def test_a_wrong_ndk(sim: Sim, home: Path, engine: Path, devkit: Cli) -> None:
     ran = devkit("setup", "--yes", "--ndk", "./nowhere", cwd=engine)
-    assert ran.code == 2 and "there is no such folder" in ran.err
+    assert ran.code == 2 and "does not exist" in ran.err and "--ndk r29 installs one" in ran.err
     ran = devkit("setup", "--yes", "--ndk", "r999zz", cwd=engine)
     assert ran.code != 0 and "r999zz" in ran.err
+
+
+def test_wrong_folders_are_found_before_anything_is_done(
+    sim: Sim, home: Path, engine: Path, ndk: Path, devkit: Cli
+) -> None:
+    sdk = make_sdk(engine.parent / "qairt" / "2.42.0.251225")
+    ran = devkit("setup", "--yes", "--ndk", ndk, "--qnn-sdk", sdk.parent, cwd=engine)
+    assert ran.code == 2 and f"--qnn-sdk '{sdk}'" in ran.err
+    ran = devkit("setup", "--yes", "--ndk", ndk / "toolchains", "--qnn-sdk", sdk, cwd=engine)
+    assert ran.code == 2 and f"an NDK is at '{ndk}'" in ran.err
+    (ndk / "build/cmake/android.toolchain.cmake").unlink()
+    ran = devkit("setup", "--yes", "--ndk", ndk, "--qnn-sdk", sdk, cwd=engine)
+    assert ran.code == 2 and "not complete" in ran.err and "android.toolchain.cmake" in ran.err
+    assert not (engine / "devkit.yaml").exists() and not list(home.rglob("*"))
+
+
+def test_dry_run_changes_nothing(sim: Sim, home: Path, engine: Path, ndk: Path, devkit: Cli) -> None:
+    before = sorted(engine.rglob("*"))
+    ran = devkit("setup", "--yes", "--ndk", ndk, "--dry-run", "--json", cwd=engine)
+    assert ran.code == 0, ran.err
+    assert {s["name"]: s["state"] for s in ran.data["steps"]} == {
+        "ndk": "to do", "qnn-sdk": "left out", "project": "to do", "shell": "left out"
+    }  # fmt: skip
+    # Nothing to export yet: the NDK is only going to be chosen.
+    assert sorted(engine.rglob("*")) == before and not list(home.rglob("*"))
+    assert not (paths.config_dir() / "config.yaml").exists()
+
+
+def test_the_projects_ndk_comes_from_the_configured_mirror(
+    sim: Sim, home: Path, engine: Path, devkit: Cli
+) -> None:
+    """--yes brings what the project asks for, not what devkit would recommend."""
+    name = "android-ndk-r27d-linux.zip"
+    archive = zip_tree(make_ndk(home / "src" / "android-ndk-r27d", "27.3.13750724"), home / name)
+    own = paths.config_dir() / "ndk-releases.yaml"
+    own.parent.mkdir(parents=True)
+    with serve({f"/{name}": archive}) as mirror:
+        row = {"revision": "27.3.13750724", "sha1": sha1(archive)}
+        own.write_text(yaml.safe_dump({"mirrors": ["http://127.0.0.1:1"], "releases": {"r27d": row}}))
+        (engine / "devkit.yaml").write_text(f"engine: mnn\nndk: {{version: r27d, mirror: '{mirror.url}'}}\n")
+        ran = devkit("setup", "--yes", "--no-shell-rc", "--json", cwd=engine)
+    assert ran.code == 0, ran.err
+    assert mirror.requests[0][0] == f"/{name}"
+    assert "r27d is installed" in ran.data["steps"][0]["detail"]
 
 
 def test_asked_on_a_terminal(sim: Sim, home: Path, engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(engine)
     terminal = Terminal("setup")
+    # What there is comes before the questions.
+    terminal.wait_for(b"mini-engine")
     terminal.wait_for(b"Android NDK: a release to install")
     terminal.type(b"none\r")
     terminal.wait_for(b"QNN SDK: the root of one")

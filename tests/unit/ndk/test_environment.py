@@ -124,6 +124,60 @@ def test_links_modes_and_the_backup_stay(tmp_path: Path) -> None:
     assert backup.read_text() == "mine\n"
     install_block(link, "export A=2\n")
     assert backup.read_text() == "mine\n"
+    # What is kept is the file as it was before the block came, not as it was years ago.
+    uninstall_block(link)
+    real.write_text("mine, later\n")
+    install_block(link, "export A=3\n")
+    assert backup.read_text() == "mine, later\n"
+
+
+def test_a_file_that_holds_only_the_block_is_no_backup(tmp_path: Path) -> None:
+    file = tmp_path / ".bashrc"
+    install_block(file, "export A=1\n")
+    install_block(file, "export A=2\n")
+    assert [p.name for p in tmp_path.iterdir()] == [".bashrc"]
+
+
+def test_a_shell_reads_the_block_of_a_file_with_crlf(tmp_path: Path) -> None:
+    file = tmp_path / ".bashrc"
+    file.write_bytes(b"# from Windows\r\n# no newline at the end")
+    install_block(file, "export A='x y'\n")
+    done = subprocess.run(
+        ["bash", "-c", f"source '{file}'; printf '%s' \"$A\""], capture_output=True, check=True
+    )
+    assert done.stdout == b"x y"
+    assert uninstall_block(file)
+    assert file.read_bytes() == b"# from Windows\r\n# no newline at the end"
+
+
+def test_a_read_only_file_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / ".zshrc"
+    file.write_text("made by a program\n")
+    file.chmod(0o444)
+    with pytest.raises(FileError, match="it is unchanged") as caught:
+        install_block(file, "export A=1\n")
+    assert "is read-only" in str(caught.value.evidence) and "devkit env" in caught.value.hints[0]
+    assert file.read_text() == "made by a program\n" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_what_would_change_is_said_and_not_done(tmp_path: Path) -> None:
+    file = tmp_path / ".bashrc"
+    file.write_text("mine\n")
+    assert install_block(file, "export A=1\n", dry_run=True)
+    assert file.read_text() == "mine\n" and len(list(tmp_path.iterdir())) == 1
+    install_block(file, "export A=1\n")
+    assert not install_block(file, "export A=1\n", dry_run=True)
+    assert uninstall_block(file, dry_run=True) and "A=1" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(None, None), ("export A=1\n", True), ("export A=2\n", False)]
+)
+def test_whether_the_block_is_up_to_date(tmp_path: Path, text: str | None, expected: bool | None) -> None:
+    file = tmp_path / ".bashrc"
+    if text:
+        install_block(file, text)
+    assert environment.holds_block(file, "export A=1\n") is expected
 
 
 def test_a_new_file_is_made_and_emptied_again(tmp_path: Path) -> None:

@@ -91,6 +91,11 @@ def test_install_list_use_remove(archive: Path) -> None:
     assert sorted(p.name for p in store_dir().iterdir()) == [".r27d.lock"]
 
 
+def test_a_folder_is_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="is a folder"):
+        plan_install("r27d", from_file=tmp_path)
+
+
 def test_the_listed_sha1_holds_for_local_archives_too(archive: Path) -> None:
     with pytest.raises(FileError, match="is not the archive of NDK r27d") as caught:
         apply_install(plan_install(None, from_file=archive))
@@ -166,5 +171,5 @@ def test_too_little_space_is_foreseen(archive: Path, capsys: pytest.CaptureFixtu
 def test_no_such_ndk(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no NDK r28 on this machine"):
         find_installed("r28", configuration.load())
-    with pytest.raises(UsageError, match="is no NDK"):
+    with pytest.raises(UsageError, match="names no Android NDK"):
         find_installed(str(tmp_path), configuration.load())
