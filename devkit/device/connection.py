@@ -70,6 +70,19 @@ def ask_in_two_steps(server: AdbServer, request: str, *, doing: str, timeout_s: 
         return str(connection.read_string(int(head, 16)))
 
 
+def tell(server: AdbServer, request: str, *, serial: str, doing: str) -> None:
+    """Send a `host-serial:` request that has no answer but that it is done.
+
+    Raises:
+        ServerUnreachable, OperationTimeout, DeviceError: as `ask`.
+    """
+    with _connected(server, doing, serial, ANSWER_TIMEOUT_S) as connection:
+        connection.send_command(request)
+        # Once for the request, once for what it has done (adb.cpp, handle_forward_request).
+        connection.check_okay()
+        connection.check_okay()
+
+
 def server_version(server: AdbServer, *, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
     """The protocol version of a server (41 for every adb since 2018).
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from devkit import paths, process
 from devkit.errors import ConfigError
@@ -102,11 +103,20 @@ def known_servers() -> list[AdbServer]:
 
     Entries of processes that have ended, and files that are no valid entry, are left out.
     """
-    servers: list[AdbServer] = []
+    return [server for _, server, alive in _registered() if alive]
+
+
+def stale_registrations() -> list[Path]:
+    """Entries of processes that have ended: nobody reads them any more."""
+    return [file for file, _, alive in _registered() if not alive]
+
+
+def _registered() -> Iterator[tuple[Path, AdbServer, bool]]:
+    """The entries of the registry, and whether the process that wrote each of them lives."""
     try:
         files = sorted(paths.adb_server_registry().glob("*.json"))
     except OSError:
-        return servers
+        return
     for file in files:
         try:
             entry = json.loads(file.read_text(encoding="utf-8"))
@@ -120,9 +130,7 @@ def known_servers() -> list[AdbServer]:
             pid = int(entry["pid"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        if process.is_alive(pid):
-            servers.append(server)
-    return servers
+        yield file, server, process.is_alive(pid)
 
 
 def _parse(text: str, origin: str) -> AdbServer:

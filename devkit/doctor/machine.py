@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import engine
-from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Section
+from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Repair, Section, Wishes
 from devkit.errors import DevkitError, FileError, ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MIN_PYTHON = (3, 10)
 
 
 def examine_machine(
-    section: Section, config: Config, device: Device | None, *, environ: Mapping[str, str]
+    section: Section, config: Config, device: Device | None, *, environ: Mapping[str, str], wishes: Wishes
 ) -> None:
     """All links up to the debugger. Without an engine here this is a laptop: no toolchain is needed."""
     version = ".".join(map(str, sys.version_info[:3]))
@@ -35,8 +35,8 @@ def examine_machine(
     virtual = device is not None and device.is_virtual
     _build_tools(section, environ, needed=has_engine)
     _compiler(section, environ, needed=has_engine and virtual)
-    _ndk(section, config, device, has_engine=has_engine)
-    _qnn_sdk(section, config)
+    _ndk(section, config, device, environ, has_engine=has_engine, wish=wishes.ndk)
+    _qnn_sdk(section, config, environ)
     _apps(section, config, device)
     _debugger(section, config, device, needed=has_engine)
     _optional_tools(section, environ)
@@ -85,24 +85,38 @@ def _compiler(section: Section, environ: Mapping[str, str], *, needed: bool) -> 
             section.add("compiler", "host compiler", NOT_NEEDED, missing.what, missing.hints)
 
 
-def _ndk(section: Section, config: Config, device: Device | None, *, has_engine: bool) -> None:
+def _ndk(
+    section: Section,
+    config: Config,
+    device: Device | None,
+    environ: Mapping[str, str],
+    *,
+    has_engine: bool,
+    wish: str | None,
+) -> None:
     from devkit.ndk import ndk_for
 
+    repair = _install_ndk(config, wish) if wish else None
     try:
-        ndk = ndk_for(config)
-        where = f"{ndk.release} ({ndk.revision}) in {ndk.path}, named by {ndk.origin}"
-        # Complete: what a build and a debug session will ask for.
-        parts = [ndk.toolchain_file, ndk.prebuilt, ndk.lldb_server("arm64-v8a")]
-        assert all(parts)
+        ndk = ndk_for(config, environ)
+        where = f"{ndk.release} ({ndk.revision}) in {ndk.path} ({ndk.origin})"
+        if ndk.missing:
+            raise ToolMissing(
+                f"this NDK is not complete: {where}",
+                evidence="missing: " + ", ".join(ndk.missing),
+                hints=[f"devkit ndk install {ndk.release}", "devkit ndk list"],
+            )
+        ndk.lldb_server("arm64-v8a")  # what a debug session will ask for
     except ToolMissing as missing:
         if config.ndk.path is not None or (has_engine and device is not None and not device.is_virtual):
-            section.broken("ndk", "Android NDK", missing)
+            section.broken("ndk", "Android NDK", missing, repair=repair)
         elif has_engine and device is None:
             text = f"{missing.what}\nneeded for every phone but a virtual one"
-            section.add("ndk", "Android NDK", WARNING, text, missing.hints)
+            section.add("ndk", "Android NDK", WARNING, text, missing.hints, repair)
         else:
             why = "the virtual phone needs none" if has_engine else "no engine is built here"
-            section.add("ndk", "Android NDK", NOT_NEEDED, f"{why}: {missing.what}", missing.hints)
+            text = f"{why}: {missing.what}"
+            section.add("ndk", "Android NDK", NOT_NEEDED, text, missing.hints, repair)
         return
     if ndk.conflicts:
         others = "; ".join(ndk.conflicts)
@@ -114,7 +128,22 @@ def _ndk(section: Section, config: Config, device: Device | None, *, has_engine:
         section.add("ndk", "Android NDK", OK, where)
 
 
-def _qnn_sdk(section: Section, config: Config) -> None:
+def _install_ndk(config: Config, release: str) -> Repair:
+    def apply() -> str:
+        from devkit.ndk.store import apply_install, plan_install, use
+
+        ndk = apply_install(plan_install(release, mirror=config.ndk.mirror))
+        text = f"NDK {ndk.release} is in {ndk.path}"
+        if config.ndk.path is not None or config.ndk.version is not None:
+            # Somebody's setting names another one; which of the two is right only they can say.
+            return f"{text}; devkit ndk use {ndk.release}   builds with it"
+        use(ndk)
+        return f"{text} and used from now on"
+
+    return Repair(f"install NDK {release}", apply)
+
+
+def _qnn_sdk(section: Section, config: Config, environ: Mapping[str, str]) -> None:
     """Needed when an app wants QNN libraries along, or its profile builds the QNN backend."""
     from devkit.ndk.qnn_check import check_sdk, first_broken
     from devkit.ndk.qnn_sdk import qnn_sdk_for
@@ -122,14 +151,14 @@ def _qnn_sdk(section: Section, config: Config) -> None:
     users = [name for name, app in config.apps.items() if app.backend != "none" or _builds_qnn(config, app)]
     named = config.qnn.path is not None or config.qnn.version is not None
     try:
-        sdk = qnn_sdk_for(config)
+        sdk = qnn_sdk_for(config, environ)
     except DevkitError as error:
         if users or named:
             section.broken("qnn", "QNN SDK", error)
         else:
             section.add("qnn", "QNN SDK", NOT_NEEDED, "no app uses QNN")
         return
-    where = f"{sdk.version} in {sdk.path}, named by {sdk.origin}"
+    where = f"{sdk.version} in {sdk.path} ({sdk.origin})"
     problem = first_broken(check_sdk(sdk, scripts=False))
     if problem is not None:
         state = BROKEN if users or named else WARNING

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from devkit import output
 from devkit.device import find_adb, list_devices, select_device
 from devkit.device.adb_program import find_version_clash
-from devkit.device.connection import ask
+from devkit.device.connection import server_version
+from devkit.device.failures import ServerUnreachable
 from devkit.device.listing import start_default_server
-from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Section
+from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Repair, Section
 from devkit.errors import DeviceError, DevkitError, OperationTimeout, ToolMissing
 
 if TYPE_CHECKING:
     from devkit.config import Config
-    from devkit.device import AdbServer, Device, Inventory
+    from devkit.device import AdbProgram, AdbServer, Device, Inventory
 
 LITTLE_SPACE_BYTES = 500_000_000
 NO_SPACE_BYTES = 30_000_000  # an lldb-server has 13 MB, and programs want to be pushed, too
@@ -24,9 +25,9 @@ LARGE_PAGE_NDK = 28  # aligns for 16 KiB pages by itself from this release on
 
 
 def choose_phone(
-    section: Section, config: Config, serial: str | None, *, environ: Mapping[str, str], fix: bool
+    section: Section, config: Config, serial: str | None, *, environ: Mapping[str, str]
 ) -> Device | None:
-    """The adb links. Starts no adb server (only with `fix`), so that looking changes nothing."""
+    """The adb links. Starts no adb server: looking changes nothing."""
     try:
         adb = find_adb(config.adb.path, environ)
         section.add("adb", "adb program", OK, f"{adb.version_string}, {adb.origin} ({adb.path})")
@@ -37,23 +38,18 @@ def choose_phone(
     inventory = _inventory(config, environ)
     problem = inventory.effective_problem
     if problem is not None and not inventory.servers:
-        if fix and inventory.effective.is_default:
-            start_default_server(inventory.effective, config.adb.path, environ)
-            inventory = _inventory(config, environ)
-            problem = inventory.effective_problem
-        elif inventory.effective.is_default:
+        refused = isinstance(problem, ServerUnreachable) and problem.refused
+        if refused and inventory.effective.is_default:
             section.add(
                 "adb-server", "adb server", BROKEN, f"nothing listens at {inventory.effective.address}",
-                ["adb start-server", "devkit doctor --fix", "devkit sim start (brings one of its own)"],
-                fix="start the adb server",
+                ["devkit sim start   brings one of its own"],
+                _start_server(adb, inventory.effective, environ),
             )  # fmt: skip
-            section.skip([("phone", "phone")], "needs the adb server")
-            return None
-    if problem is not None and not inventory.servers:
-        section.broken("adb-server", "adb server", problem)
+        else:
+            section.broken("adb-server", "adb server", problem)
         section.skip([("phone", "phone")], "needs the adb server")
         return None
-    _servers(section, inventory)
+    _servers(section, inventory, adb)
     try:
         device = select_device(serial, environ=environ, config=config, may_start=False)
         # A phone that is listed may still not answer; everything behind this line asks it.
@@ -67,7 +63,14 @@ def choose_phone(
 
 def examine_phone(section: Section, config: Config, device: Device) -> None:
     """The links on the phone itself."""
-    rest = [("folder", "folder"), ("space", "free space"), ("pages", "page size"), ("server", "lldb-server")]
+    rest = [
+        ("folder", "folder"),
+        ("space", "free space"),
+        ("pages", "page size"),
+        ("server", "lldb-server"),
+        ("phone-leftovers", "leftovers"),
+        ("forwards", "forwards"),
+    ]
     try:
         answer = device.shell("echo alive")
         if answer.text.strip() != "alive":
@@ -102,6 +105,8 @@ def examine_phone(section: Section, config: Config, device: Device) -> None:
         )  # fmt: skip
     _page_size(section, config, device, facts.page_bytes)
     _lldb_server(section, config, device, folder)
+    _leftovers(section, config, device, folder)
+    _forwards(section, device)
 
 
 def _inventory(config: Config, environ: Mapping[str, str]) -> Inventory:
@@ -113,28 +118,33 @@ def _inventory(config: Config, environ: Mapping[str, str]) -> Inventory:
     )
 
 
-def _servers(section: Section, inventory: Inventory) -> None:
-    from devkit.device import find_adb
+def _start_server(adb: AdbProgram, server: AdbServer, environ: Mapping[str, str]) -> Repair:
+    def apply() -> str:
+        start_default_server(server, adb.path, environ)
+        return f"started the adb server at {server.address} (platform-tools {adb.version_string})"
 
-    names = ", ".join(_describe(server) for server in inventory.servers)
-    clashes = []
+    return Repair(f"start {adb.path} at {server.address}", apply)
+
+
+def _servers(section: Section, inventory: Inventory, adb: AdbProgram) -> None:
+    names: list[str] = []
+    # A server that does not answer is somebody's concern only when it was meant to.
+    problems = [problem.what for problem in inventory.problems]
     for server in inventory.servers:
+        name = f"{server.name} ({server.address})" if server.label else server.address
         try:
-            protocol = int(ask(server, "host:version"), 16)
-            clash = find_version_clash(protocol, find_adb())
-        except (DevkitError, ValueError):
+            protocol = server_version(server)
+        except DevkitError as error:
+            problems.append(error.what)
+            names.append(name)
             continue
+        names.append(f"{name} speaks version {protocol}")
+        clash = find_version_clash(protocol, adb)
         if clash is not None:
-            clashes.append(clash.explain(None, server))
-    if clashes:
-        section.add("adb-server", "adb server", WARNING, "\n".join([names, *clashes]),
-                    ["install the same platform-tools on both ends"])  # fmt: skip
-    else:
-        section.add("adb-server", "adb server", OK, names)
-
-
-def _describe(server: AdbServer) -> str:
-    return f"{server.name} ({server.address})" if server.label else server.address
+            problems.append(clash.explain(adb, server))
+    text = "\n".join([", ".join(names), *problems])
+    hints = ["install the same platform-tools on both ends", "devkit sim list"] if problems else []
+    section.add("adb-server", "adb server", WARNING if problems else OK, text, hints)
 
 
 def _page_size(section: Section, config: Config, device: Device, page_bytes: int | None) -> None:
@@ -176,10 +186,83 @@ def _lldb_server(section: Section, config: Config, device: Device, folder: str) 
         section.broken("server", "lldb-server", error, needed=False)
         return
     if theirs is None:
-        section.add("server", "lldb-server", BROKEN, f"{remote} does not run there",
-                    [f"devkit device shell -- {remote} version"])  # fmt: skip
+        section.add(
+            "server", "lldb-server", BROKEN, f"{remote} does not run there",
+            [f"devkit device shell -- {remote} version"],
+            Repair(f"remove {remote}", lambda: _remove_server(device, remote)),
+        )  # fmt: skip
     elif theirs != ours:
         section.add("server", "lldb-server", WARNING, f"lldb is {ours}, lldb-server is {theirs}",
                     ["lldb.path and lldb.server in devkit.yaml pin a pair"])  # fmt: skip
     else:
         section.add("server", "lldb-server", OK, f"version {theirs}, as lldb")
+
+
+def _remove_server(device: Device, remote: str) -> str:
+    from devkit.device import quote
+
+    device.shell(quote(["rm", "-f", remote]), check=True)
+    return f"removed {remote}; the next debug session pushes it anew"
+
+
+def _leftovers(section: Section, config: Config, device: Device, folder: str) -> None:
+    """What killed devkits left there, and lldb-servers of other versions: all of it is pushed anew."""
+    from devkit import lldb
+    from devkit.lldb.server import old_servers
+    from devkit.runtime.leftovers import find_leftovers, measure, remove_leftovers
+
+    try:
+        left = find_leftovers(device, folder)
+        try:
+            left += measure(device, old_servers(device, lldb.find_tools(config, device), folder))
+        except ToolMissing:
+            pass  # the link of the debugger says so
+    except DevkitError as error:
+        section.broken("phone-leftovers", "leftovers", error, needed=False)
+        return
+    if not left:
+        section.add("phone-leftovers", "leftovers", OK, "none")
+        return
+    size = output.human_bytes(sum(one.size_bytes for one in left))
+    text = f"{len(left)} file(s) or folder(s) that nobody uses, {size}"
+
+    def apply() -> str:
+        remove_leftovers(device, left)
+        return f"removed {', '.join(one.path for one in left)} ({size})"
+
+    section.add(
+        "phone-leftovers", "leftovers", WARNING, "\n".join([text, *(one.path for one in left)]),
+        repair=Repair(f"remove {text}", apply),
+    )  # fmt: skip
+
+
+def _forwards(section: Section, device: Device) -> None:
+    """Forwards to sockets of devkit, from lines that somebody has pasted."""
+    from devkit.device.forwards import dead_forwards, own_forwards, remove_forward
+
+    try:
+        ours = own_forwards(device)
+        dead = dead_forwards(device, ours)
+    except DevkitError as error:
+        section.broken("forwards", "forwards", error, needed=False)
+        return
+    names = ", ".join(map(str, ours))
+    if not ours:
+        section.add("forwards", "forwards", OK, "none of devkit: it needs none")
+    elif dead is None:
+        section.add("forwards", "forwards", OK, f"{names}; the phone does not tell who listens")
+    elif not dead:
+        section.add("forwards", "forwards", OK, f"{names}: in use")
+    else:
+        text = ", ".join(map(str, dead))
+
+        def apply() -> str:
+            for forward in dead:
+                remove_forward(device, forward)
+            return f"removed {text}"
+
+        section.add(
+            "forwards", "forwards", WARNING, f"nobody listens any more at the end of {text}",
+            [f"adb -s {forward.serial} forward --remove {forward.local}" for forward in dead],
+            Repair(f"remove {text}", apply),
+        )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,27 @@ _STYLES = {OK: "green", WARNING: "yellow", BROKEN: "red", NOT_NEEDED: "dim", NOT
 
 
 @dataclass(frozen=True)
+class Repair:
+    """What `--fix` may do for a link: `what` says it beforehand, `apply` does it and says what it did."""
+
+    what: str
+    apply: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What `--fix` does only when it is asked for by name: an NDK to install, the block in the rc file."""
+
+    ndk: str | None = None
+    shell_rc: bool = False
+
+
+@dataclass(frozen=True)
 class Link:
     """One link of the chain.
 
     `state` is one of the constants above, `evidence` what was seen, `hints` what mends it, and
-    `fix` the name of a repair that `--fix` may do by itself.
+    `repair` what `--fix` can do about it.
     """
 
     id: str
@@ -28,10 +44,11 @@ class Link:
     state: str
     evidence: str = ""
     hints: tuple[str, ...] = ()
-    fix: str | None = None
+    repair: Repair | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        return {**self.__dict__, "hints": list(self.hints)}
+        plain = {name: value for name, value in self.__dict__.items() if name != "repair"}
+        return {**plain, "hints": list(self.hints), "fix": self.repair.what if self.repair else None}
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,7 @@ class Report:
             lines += [f"{'':29}{line}" for line in more[:6]]
             if link.state in (BROKEN, WARNING):
                 lines += [f"{'':29}try: {hint}" for hint in link.hints]
+                lines += [f"{'':29}try: devkit doctor --fix   ({link.repair.what})"] if link.repair else []
         broken = self.first_broken
         lines.append("")
         lines.append(f"first broken link: {broken.title}" if broken else "nothing that is needed is broken")
@@ -87,15 +105,17 @@ class Section:
         state: str,
         evidence: str = "",
         hints: Sequence[str] = (),
-        fix: str | None = None,
+        repair: Repair | None = None,
     ) -> None:
         """Note a link."""
-        self._links.append(Link(id_, self._name, title, state, evidence, tuple(hints), fix))
+        self._links.append(Link(id_, self._name, title, state, evidence, tuple(hints), repair))
 
-    def broken(self, id_: str, title: str, error: DevkitError, *, needed: bool = True) -> None:
+    def broken(
+        self, id_: str, title: str, error: DevkitError, *, needed: bool = True, repair: Repair | None = None
+    ) -> None:
         """Note a link that an error describes."""
         evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
-        self.add(id_, title, BROKEN if needed else WARNING, evidence, error.hints)
+        self.add(id_, title, BROKEN if needed else WARNING, evidence, error.hints, repair)
 
     def skip(self, links: Sequence[tuple[str, str]], because: str) -> None:
         """Links that cannot be looked at because an earlier one is broken."""

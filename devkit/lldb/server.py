@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import re
 import secrets
 import socket
 import threading
@@ -26,6 +27,7 @@ FOLDER = ".devkit-lldb"
 START_TIMEOUT_S = 5.0
 _RETRY_S = 0.03
 _LOG_BYTES = 64 * 1024
+_PUSHED = re.compile(r"lldb-server-[0-9a-f]{16}")
 
 
 def push_server(device: Device, tools: LldbTools, device_dir: str) -> str:
@@ -60,6 +62,19 @@ def pushed_server(device: Device, tools: LldbTools, device_dir: str) -> str | No
     remote = _server_path(tools, device_dir)
     there = device.stat([remote])[remote]
     return remote if there is not None and there.size == tools.server.stat().st_size else None
+
+
+def old_servers(device: Device, tools: LldbTools, device_dir: str) -> list[str]:
+    """lldb-servers that devkit has pushed, of other versions than this one, that do not run now."""
+    from devkit.device import quote_word
+
+    folder = posixpath.join(device_dir, FOLDER)
+    current = _server_path(tools, device_dir)
+    # The whole path: a program's name need not be its file's.
+    running = {entry.cmdline[0] for entry in device.list_processes() if entry.cmdline}
+    names = device.shell(f"ls -1 {quote_word(folder)} 2>/dev/null").text.split()
+    there = [posixpath.join(folder, name) for name in names if _PUSHED.fullmatch(name)]
+    return [path for path in there if path != current and path not in running]
 
 
 def _server_path(tools: LldbTools, device_dir: str) -> str:

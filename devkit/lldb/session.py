@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import posixpath
-import shutil
 import socket
-import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +18,7 @@ from devkit.errors import PHONE, DebugError
 from devkit.lldb import client, recipes
 from devkit.lldb.phone_terminal import PhoneTerminal
 from devkit.lldb.server import FOLDER, LaunchRefused, LldbServer, push_server, server_command
+from devkit.lldb.session_folder import session_folder
 from devkit.lldb.sysroot import mini_sysroot
 from devkit.symbols import read_elf
 from devkit.tunnels import Relay
@@ -184,7 +182,7 @@ class _Session:
             attach_pid=request.attach_pid,
             waits=lldb_launches,
         )
-        with _session_folder() as folder, server, Relay(server.connect()) as relay:
+        with session_folder() as folder, server, Relay(server.connect()) as relay:
             script = _script(request, self._sysroot, relay.port)
             report = folder / "report.json"
             with contextlib.ExitStack() as stack:
@@ -339,19 +337,3 @@ def _result(report: Path, lldb_exit: int, transcript: str, moved: int, *, launch
         lldb_exit_code=lldb_exit,
         relayed_bytes=moved,
     )
-
-
-@contextlib.contextmanager
-def _session_folder() -> Iterator[Path]:
-    """A private folder named after this process; those of dead processes are swept first."""
-    sessions = paths.state_dir() / "sessions"
-    sessions.mkdir(parents=True, exist_ok=True)
-    for old in sessions.iterdir():
-        pid = old.name.partition("-")[0]
-        if pid.isdigit() and not process.is_alive(int(pid)):
-            shutil.rmtree(old, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=sessions))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

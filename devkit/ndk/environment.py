@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Mapping, Sequence
@@ -105,16 +106,23 @@ def rc_file(shell: str, environ: Mapping[str, str]) -> Path:
     return home / ".bashrc"
 
 
-def holds_block(file: Path, text: str) -> bool | None:
-    """Whether an rc file holds exactly this block; None when it holds none of devkit's.
+def read_block(file: Path) -> dict[str, str] | None:
+    """The variables that devkit's block in an rc file sets; None when it has no block.
 
     Raises:
         FileError: the markers are damaged, or the file cannot be read.
     """
-    before = _read(Path(os.path.realpath(file)))
-    if _find_block(before, file) is None:
+    data = _read(Path(os.path.realpath(file)))
+    found = _find_block(data, file)
+    if found is None:
         return None
-    return _with_block(before, text, file) == before
+    values: dict[str, str] = {}
+    for line in data[found[0] : found[1]].decode("utf-8", "surrogateescape").splitlines():
+        if match := re.match(r"export (\w+)=(.*)", line):
+            values[match.group(1)] = "".join(shlex.split(match.group(2)))
+        elif match := re.match(r"set -gx (\w+) '(.*)'$", line):
+            values[match.group(1)] = re.sub(r"\\(['\\])", r"\1", match.group(2))
+    return values
 
 
 def install_block(file: Path, text: str, *, dry_run: bool = False) -> bool:

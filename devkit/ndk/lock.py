@@ -48,6 +48,25 @@ def exclusive(file: Path, doing: str) -> Iterator[bool]:
         held.truncate(0)
 
 
+@contextlib.contextmanager
+def if_free(file: Path) -> Iterator[bool]:
+    """Hold the lock `file` if nobody else does, without waiting.
+
+    Yields:
+        Whether it is held now. A file that is not there is nobody's, and is not made.
+    """
+    try:
+        held = file.open("r+", encoding="utf-8")
+    except FileNotFoundError:
+        yield True
+        return
+    except OSError:
+        yield False
+        return
+    with held:
+        yield _try_lock(held)
+
+
 if os.name == "posix":
     import fcntl
 

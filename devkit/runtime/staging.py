@@ -16,8 +16,8 @@ from devkit.errors import PHONE, DeployError, DeviceError
 if TYPE_CHECKING:
     from devkit.device import Device, ShellResult
 
-_PREFIX = ".devkit-staging-"
-_STALE_MINUTES = 60
+PREFIX = ".devkit-staging-"
+STALE_MINUTES = 60
 # Words of one command: a program is started for each command, and its arguments have a limit.
 _WORDS = 100
 _PREPARE_TIMEOUT_S, _MOVE_TIMEOUT_S = 60.0, 120.0
@@ -55,7 +55,7 @@ def place_files(
     """
     from devkit.device import PushItem
 
-    staging = posixpath.join(folder, _PREFIX + secrets.token_hex(6))
+    staging = posixpath.join(folder, PREFIX + secrets.token_hex(6))
     groups: dict[str, list[Arrival]] = {}
     for arrival in arrivals:
         groups.setdefault(posixpath.dirname(posixpath.join(folder, arrival.remote)), []).append(arrival)
@@ -95,7 +95,7 @@ def _prepare(device: Device, folder: str, staging: str, groups: dict[str, list[A
         for target, group in groups.items()
         for place in (posixpath.join(target, posixpath.basename(a.remote)) for a in group if a.is_new)
     ]
-    stale = ["find", folder, "-maxdepth", "1", "-name", _PREFIX + "*", "-mmin", f"+{_STALE_MINUTES}"]
+    stale = ["find", folder, "-maxdepth", "1", "-name", PREFIX + "*", "-mmin", f"+{STALE_MINUTES}"]
     script.append(f"{quote([*stale, '-exec', 'rm', '-rf', '{}', '+'])} 2>/dev/null || true")
     result = _run(device, script, _PREPARE_TIMEOUT_S)
     if result.exit_code == 99:

@@ -161,11 +161,14 @@ def remove_phone(name: str) -> None:
         _lock_file(name).unlink()
 
 
+def left_behind() -> list[str]:
+    """Names of phones that do not live and have left something: their supervisor was killed."""
+    return [name for name in known_names() if not is_locked(name)]
+
+
 def sweep() -> None:
     """Remove what phones left behind whose supervisor was killed."""
-    for name in known_names():
-        if is_locked(name):
-            continue
+    for name in left_behind():
         fd = lock_phone(name)
         if fd is not None:
             with closing_fd(fd):

@@ -170,14 +170,13 @@ def test_what_would_change_is_said_and_not_done(tmp_path: Path) -> None:
     assert uninstall_block(file, dry_run=True) and "A=1" in file.read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [(None, None), ("export A=1\n", True), ("export A=2\n", False)]
-)
-def test_whether_the_block_is_up_to_date(tmp_path: Path, text: str | None, expected: bool | None) -> None:
-    file = tmp_path / ".bashrc"
-    if text:
-        install_block(file, text)
-    assert environment.holds_block(file, "export A=1\n") is expected
+@pytest.mark.parametrize("shell", environment.SHELLS)
+def test_the_block_is_read_back(shell: str, tmp_path: Path) -> None:
+    file = tmp_path / "rc"
+    file.write_text("export MINE=1\n")
+    assert environment.read_block(file) is None
+    install_block(file, environment.render(EXPORTS, shell))
+    assert environment.read_block(file) == {"ANDROID_NDK": NASTY, "B": "plain"}
 
 
 def test_a_new_file_is_made_and_emptied_again(tmp_path: Path) -> None:
