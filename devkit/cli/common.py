@@ -12,6 +12,7 @@ from devkit import config as configuration
 if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device import Device
+    from devkit.runtime import PreparedApp
 
 App = Annotated[
     str, typer.Argument(metavar="APP", help="App of devkit.yaml, CMake target, or an executable's path.")
@@ -68,3 +69,27 @@ def pick_device(config: Config, serial: str | None) -> Device:
     from devkit.device import select_device
 
     return select_device(serial, config=config)
+
+
+def prepare_app(
+    name: str,
+    *,
+    serial: str | None,
+    profile: str | None,
+    device_dir: str | None,
+    ndk: str | None,
+    build: bool,
+) -> tuple[Config, Device, PreparedApp]:
+    """From the options that deploy, run and debug share to an app that is built and planned.
+
+    On the phone nothing changes yet, except that the folder is made.
+
+    Args:
+        build: False takes what the last build made.
+    """
+    from devkit import runtime
+
+    config = load_config(serial=serial, device_dir=device_dir, ndk=ndk)
+    device = pick_device(config, serial)
+    local = runtime.build_app(config, device, name, profile=profile, build=build)
+    return config, device, runtime.prepare_app(config, device, local)

@@ -52,10 +52,10 @@ def debug(
         parse_breakpoint(text)
     sink = output.current()
     _check_how(batch, print_commands)
-    config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
-    device = common.pick_device(config, serial)
-    local = runtime.build_app(config, device, name, profile=profile, build=not no_build and attach is None)
-    prepared = runtime.prepare_app(config, device, local, device_dir=device_dir)
+    build = not no_build and attach is None
+    config, device, prepared = common.prepare_app(
+        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=build
+    )
     request = _request(device, prepared, args or (), tuple(breakpoints or ()), attach, batch)
     tools = lldb.find_tools(config, device)
     if print_commands:
@@ -63,7 +63,7 @@ def debug(
 
         text = "\n".join(
             [
-                *local.build_lines,
+                *prepared.local.build_lines,
                 lldb.render_manual_commands(device, tools, request, adb=adb_words(config, device)),
             ]
         )

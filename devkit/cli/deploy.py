@@ -23,10 +23,9 @@ def deploy(
     """Build APP and push what changed: the program, its libraries, its files."""
     from devkit import runtime
 
-    config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
-    device = common.pick_device(config, serial)
-    local = runtime.build_app(config, device, name, profile=profile, build=not no_build)
-    prepared = runtime.prepare_app(config, device, local)
+    _, device, prepared = common.prepare_app(
+        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=not no_build
+    )
     if not dry_run:
         runtime.deploy_app(device, prepared)
     plan = prepared.plan

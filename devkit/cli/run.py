@@ -29,10 +29,9 @@ def run(
     """Build, deploy and run APP; its output is shown live and its exit code is devkit's own."""
     from devkit import runtime
 
-    config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
-    device = common.pick_device(config, serial)
-    local = runtime.build_app(config, device, name, profile=profile, build=not no_build)
-    prepared = runtime.prepare_app(config, device, local)
+    config, device, prepared = common.prepare_app(
+        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=not no_build
+    )
     launch = prepared.launch(args or ())
     if print_commands:
         from devkit.runtime.manual import render_run_commands
