@@ -60,7 +60,8 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644) -> 
     """Write a file so that a reader, or a crash, sees the old content or the new, never a part.
 
     Raises:
-        OSError: the folder cannot be made or written; nothing is left behind then.
+        OSError: the folder cannot be made or written, or the disk is full; it names the file, and
+            nothing is left behind.
     """
     import tempfile
 
@@ -73,9 +74,11 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644) -> 
             file.write(data)
         os.chmod(temporary, mode)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         try:
             os.unlink(temporary)
         except OSError:
             pass
+        if isinstance(error, OSError) and error.errno is not None and error.filename is None:
+            error.filename = str(path)
         raise

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from devkit import config as configuration
 from devkit import engine, output
 from devkit.config import PROJECT_FILE
-from devkit.errors import ConfigError, DevkitError, ToolMissing, UsageError
+from devkit.errors import ConfigError, DevkitError, FileError, ToolMissing, UsageError
 from devkit.ndk import environment, ndk_for, qnn_install
 from devkit.ndk.exports import find_exports
 from devkit.ndk.locate import open_ndk
@@ -44,7 +44,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing the wizard has done or found: `state` is "there", "done", "to do" or "left out"."""
+    """One thing the wizard has done or found: `state` is "there", "done", "to do", "left out" or "failed"."""
 
     name: str
     state: str
@@ -268,7 +268,11 @@ def _shell_rc(config: Config, found: Found, choices: Choices, environ: dict[str,
     if not exports.variables:
         return Step("shell", "left out", "there is nothing to export")
     text = environment.render(exports, found.shell)
-    changed = environment.install_block(found.rc_file, text, dry_run=dry_run)
+    try:
+        changed = environment.install_block(found.rc_file, text, dry_run=dry_run)
+    except FileError as error:
+        # The last step, and the only one that touches a file of the user's: the others are done.
+        return Step("shell", "failed", "\n".join([error.what, error.evidence or "", *error.hints]))
     if dry_run and changed:
         return Step("shell", "to do", f"write the variables into {found.rc_file}")
     state = "done" if changed else "there"
@@ -285,4 +289,8 @@ def _looks_like_a_path(text: str) -> bool:
 
 def summary(steps: list[Step]) -> str:
     """The steps as a table."""
-    return output.table([(step.state, step.name, step.detail) for step in steps])
+    rows: list[tuple[str, ...]] = []
+    for step in steps:
+        first, *more = step.detail.splitlines()
+        rows += [(step.state, step.name, first), *(("", "", line) for line in more if line)]
+    return output.table(rows)

@@ -137,18 +137,30 @@ def _own_fault(error: Exception) -> DevkitError:
 
 
 def _place_hints(name: str) -> list[str]:
+    import shlex
+    from pathlib import Path
+
     from devkit import paths
 
-    for variable, folder in (
-        ("XDG_STATE_HOME", paths.state_dir()),
-        ("XDG_CACHE_HOME", paths.cache_dir()),
-        ("XDG_CONFIG_HOME", paths.config_dir()),
-        ("XDG_DATA_HOME", paths.data_dir()),
-    ):
-        # The refused one may be a folder above that could not be made.
-        if name and (str(folder).startswith(name) or name.startswith(str(folder))):
-            return [f"{variable}=/another/folder devkit … keeps it elsewhere", f"ls -ld {folder.parent}"]
-    return [f"check the permissions and the free space there: ls -ld {name}; df {name}"] if name else []
+    if not name:
+        return ["check the free space: df -h"]
+    # The refused one may be a folder above that could not be made, and is above several then.
+    concerned = [
+        variable
+        for variable, folder in (
+            ("XDG_STATE_HOME", paths.state_dir()),
+            ("XDG_CACHE_HOME", paths.cache_dir()),
+            ("XDG_CONFIG_HOME", paths.config_dir()),
+            ("XDG_DATA_HOME", paths.data_dir()),
+        )
+        if folder.is_relative_to(name) or Path(name).is_relative_to(folder)
+    ]
+    above = (path for path in (Path(name), *Path(name).parents) if os.path.lexists(path))
+    place = shlex.quote(str(next(above, name)))
+    hints = [f"check the permissions and the free space there: ls -ld {place}; df {place}"]
+    if concerned:
+        hints.insert(0, f"{'=… '.join(concerned)}=/another/folder devkit … keeps it elsewhere")
+    return hints
 
 
 def _show_traceback(sink: output.Output) -> None:

@@ -16,6 +16,7 @@ from devkit.errors import DevkitError
 if TYPE_CHECKING:
     from devkit.config import Config
 
+NO_SPACE_BYTES = 20_000_000  # indexes, locks and logs
 LITTLE_SPACE_BYTES = 3_000_000_000  # an NDK unpacks to more than 2 GB, a Debug MNN builds to 1 GB
 
 
@@ -43,14 +44,14 @@ def _folders(section: Section) -> None:
         return
     large = (paths.data_dir(), paths.cache_dir())
     least, place = min((shutil.disk_usage(_nearest(folder)).free, folder) for folder in large)
-    text = f"can be written; {output.human_bytes(least)} are free in {place.parent}"
+    text = f"{output.human_bytes(least)} are free in {place.parent}"
     if least < LITTLE_SPACE_BYTES:
         section.add(
-            "folders", "devkit's folders", WARNING, text,
+            "folders", "devkit's folders", BROKEN if least < NO_SPACE_BYTES else WARNING, text,
             ["free some space", "XDG_DATA_HOME and XDG_CACHE_HOME name folders on another disk"],
         )  # fmt: skip
     else:
-        section.add("folders", "devkit's folders", OK, text)
+        section.add("folders", "devkit's folders", OK, f"can be written; {text}")
 
 
 def _problem_of(folder: Path) -> tuple[str | None, tuple[str, Callable[[], None]] | None]:

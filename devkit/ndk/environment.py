@@ -232,7 +232,7 @@ def _replace(target: Path, before: bytes, after: bytes, file: Path, dry_run: boo
             paths.write_atomically(target.with_name(target.name + BACKUP_SUFFIX), before, mode=mode)
         paths.write_atomically(target, after, mode=mode)
     except OSError as error:
-        raise _unwritable(file, str(error)) from None
+        raise _unwritable(file, error.strerror or str(error)) from None
     return True
 
 

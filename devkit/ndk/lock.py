@@ -41,8 +41,9 @@ def exclusive(file: Path, doing: str) -> Iterator[bool]:
                 waited = True
             time.sleep(_POLL_S)
         held.truncate(0)
-        held.write(f"{os.getpid()}\n")
-        held.flush()
+        # Only a note for those who wait: a full disk must not keep anybody from installing.
+        with contextlib.suppress(OSError):
+            os.write(held.fileno(), f"{os.getpid()}\n".encode())
         # Closing the file, and the end of the process, release the lock.
         yield waited
         held.truncate(0)

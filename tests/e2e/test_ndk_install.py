@@ -181,6 +181,33 @@ def test_ctrl_c_says_so_and_the_next_run_goes_on(devkit: Cli, archive: bytes, wo
         assert mirror.ranges[1] is not None
 
 
+def test_a_full_disk(archive: bytes, workdir: Path) -> None:
+    """A real one: settings, locks and the unpacked NDK have no room, and each says so."""
+    ndk = make_ndk(workdir / "ndk", "29.0.14206865")
+    file = workdir / NAME
+    file.write_bytes(archive)
+    script = (
+        'mkdir full && mount -t tmpfs -o size=64k none full && HOME="$PWD/full" || exit 99\n'
+        "export HOME XDG_CONFIG_HOME=$HOME/c XDG_DATA_HOME=$HOME/d\n"
+        "export XDG_CACHE_HOME=$HOME/e XDG_STATE_HOME=$HOME/s\n"
+        "head -c 100000 /dev/zero > full/fill 2>/dev/null\n"
+        'for words in "ndk use ndk/" "ndk install --from $2 --sha1 $3" "doctor"; do\n'
+        '  "$1" -m devkit $words 2>&1; echo "code $?"\n'
+        "done\n"
+        "find full -type f\n"
+    )
+    done = subprocess.run(
+        ["unshare", "-Urm", "bash", "-c", script, "bash", sys.executable, NAME, sha1(archive)],
+        cwd=workdir, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    use, install, doctor, left = done.stdout.split("code ")
+    assert "config.yaml cannot be used: No space left on device" in use
+    assert "XDG_CONFIG_HOME=/another/folder" in use, done.stderr
+    assert install.startswith("125") and "not enough disk space to unpack" in install
+    assert doctor.startswith("125") and "0 B are free" in doctor and "BROKEN  devkit's folders" in doctor
+    assert "config.yaml" not in left and ndk.is_dir()
+
+
 def test_every_mirror_fails(devkit: Cli, archive: bytes, workdir: Path) -> None:
     wrong = Behaviour(wrong_byte_at=2_000_000)
     with serve({}) as missing, serve({f"/{NAME}": archive}, wrong) as bad:

@@ -154,6 +154,21 @@ def test_the_projects_ndk_comes_from_the_configured_mirror(
     assert "r27d is installed" in ran.data["steps"][0]["detail"]
 
 
+def test_an_rc_file_that_is_not_to_be_written(
+    sim: Sim, home: Path, engine: Path, ndk: Path, devkit: Cli
+) -> None:
+    """The last step: what was done before is done, and said."""
+    for name in (".bashrc", ".zshrc"):
+        (home / name).write_text("made by a program\n")
+        (home / name).chmod(0o444)
+    ran = devkit("setup", "--yes", "--ndk", ndk, "--json", cwd=engine)
+    assert ran.code == 1
+    steps = {step["name"]: step for step in ran.data["steps"]}
+    assert (steps["ndk"]["state"], steps["shell"]["state"]) == ("done", "failed")
+    assert "read-only" in steps["shell"]["detail"] and ran.data["doctor"]["links"]
+    assert devkit("setup", "--yes", "--no-shell-rc", cwd=engine).code == 0
+
+
 def test_asked_on_a_terminal(sim: Sim, home: Path, engine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(engine)
     terminal = Terminal("setup")
