@@ -276,11 +276,23 @@ def table(rows: list[tuple[str, ...]], header: tuple[str, ...] | None = None) ->
     everything = ([header] if header else []) + rows
     if not everything:
         return ""
-    widths = [max(len(row[i]) for row in everything) for i in range(len(everything[0]))]
+    widths = [max(_columns(row[i]) for row in everything) for i in range(len(everything[0]))]
     lines = [
-        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in everything
+        "  ".join(cell + " " * (w - _columns(cell)) for cell, w in zip(row, widths, strict=True)).rstrip()
+        for row in everything
     ]
     return "\n".join(lines) + "\n"
+
+
+def _columns(text: str) -> int:
+    """How wide a terminal shows it: Chinese letters take two columns."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
 
 
 def human_bytes(count: float) -> str:

@@ -38,10 +38,30 @@ BuildType = Annotated[
     str | None, typer.Option("--type", metavar="TYPE", help="Build type: debug or release.")
 ]
 
+
+def _complete_ndks(incomplete: str) -> list[str]:
+    from devkit.ndk import Ndk, known_ndks
+
+    names = {Ndk(c.path, c.revision, c.origin).release for c in known_ndks() if c.revision[:1].isdigit()}
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
 NdkChoice = Annotated[
     str | None,
-    typer.Option("--ndk", metavar="RELEASE|PATH", help="NDK to use instead of the configured one."),
+    typer.Option(
+        "--ndk",
+        metavar="RELEASE|PATH",
+        help="NDK to use instead of the configured one.",
+        autocompletion=_complete_ndks,
+    ),
 ]
+
+
+def complete_releases(incomplete: str) -> list[str]:
+    """NDK releases that can be installed."""
+    from devkit.ndk.releases import load_releases
+
+    return [r.name for r in load_releases().releases if r.name.startswith(incomplete)]
 
 
 def load_config(

@@ -23,7 +23,12 @@ def doctor(
     serial: common.Serial = None,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what is safe to repair.")] = False,
     ndk: Annotated[
-        str | None, typer.Option(metavar="RELEASE", help="With --fix: install this NDK if none is usable.")
+        str | None,
+        typer.Option(
+            metavar="RELEASE",
+            help="With --fix: install this NDK if none is usable.",
+            autocompletion=common.complete_releases,
+        ),
     ] = None,
     shell_rc: Annotated[
         bool, typer.Option("--shell-rc", help="With --fix: write the variables into the shell's rc file.")

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
+def _complete_shells(incomplete: str) -> list[str]:
+    from devkit.ndk.environment import SHELLS
+
+    return [name for name in SHELLS if name.startswith(incomplete)]
+
+
 @app.command(
     epilog='Examples: eval "$(devkit env)"; devkit env --install; devkit env -- ./build_64.sh',
     context_settings={"ignore_unknown_options": False},
@@ -30,7 +36,12 @@ def env(
         list[str] | None, typer.Argument(metavar="[-- CMD…]", help="Run this with the variables set.")
     ] = None,
     shell: Annotated[
-        str | None, typer.Option(metavar="SHELL", help="bash, zsh or fish (default: the one in use).")
+        str | None,
+        typer.Option(
+            metavar="SHELL",
+            help="bash, zsh or fish (default: the one in use).",
+            autocompletion=_complete_shells,
+        ),
     ] = None,
     install: Annotated[
         bool, typer.Option("--install", help="Write them as ONE marked block into the shell's rc file.")

@@ -24,16 +24,12 @@ app = typer.Typer(
 )
 
 
-def _complete_releases(incomplete: str) -> list[str]:
-    from devkit.ndk.releases import load_releases
-
-    return [r.name for r in load_releases().releases if r.name.startswith(incomplete)]
-
-
 Release = Annotated[
     str,
     typer.Argument(
-        metavar="RELEASE", help="A release (r27d), a revision or a path.", autocompletion=_complete_releases
+        metavar="RELEASE",
+        help="A release (r27d), a revision or a path.",
+        autocompletion=common.complete_releases,
     ),
 ]
 
@@ -84,7 +80,7 @@ def list_ndks() -> None:
 def install(
     release: Annotated[
         str | None,
-        typer.Argument(metavar="[RELEASE]", help="r27d, 27.3, …", autocompletion=_complete_releases),
+        typer.Argument(metavar="[RELEASE]", help="r27d, 27.3, …", autocompletion=common.complete_releases),
     ] = None,
     mirror: Annotated[
         str | None, typer.Option(metavar="URL", help="Folder with NDK archives, tried first.")

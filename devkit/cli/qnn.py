@@ -216,13 +216,13 @@ def venv(
 def _find(choice: str | None) -> QnnSdk:
     import re
 
-    from devkit.ndk.qnn_sdk import find_qnn_sdk, qnn_sdk_for
+    from devkit.ndk.qnn_sdk import find_qnn_sdk, open_qnn_sdk, qnn_sdk_for
 
     if choice is None:
         return qnn_sdk_for(common.load_config())
     if re.fullmatch(r"v?\d[\d.]*", choice):
         return find_qnn_sdk(version=choice)
-    return find_qnn_sdk(Path(choice))
+    return open_qnn_sdk(Path(choice).expanduser().absolute(), f"--sdk {choice!r}")
 
 
 def _row(candidate: Any) -> dict[str, Any]:

@@ -24,7 +24,12 @@ app = typer.Typer(rich_markup_mode=None)
 def setup(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults.")] = False,
     ndk: Annotated[
-        str | None, typer.Option(metavar="RELEASE|DIR|none", help="Android NDK to install or to use.")
+        str | None,
+        typer.Option(
+            metavar="RELEASE|DIR|none",
+            help="Android NDK to install or to use.",
+            autocompletion=common.complete_releases,
+        ),
     ] = None,
     qnn_sdk: Annotated[
         str | None,

@@ -283,8 +283,9 @@ def _fingerprint_of(path: Path) -> str | None:
 def _inside(plan: VenvPlan, sdk: QnnSdk | None) -> dict[str, str]:
     """The variables of an activated environment; the SDK's installer refuses to run outside one."""
     env = dict(tool_environment(sdk)) if sdk is not None else {}
-    # pip must not see the SDK's packages as installed ones.
-    env.pop("PYTHONPATH", None)
+    # pip must not see the SDK's packages as installed ones, also where `devkit env` has exported
+    # them. Empty: to Python that is as good as unset.
+    env["PYTHONPATH"] = ""
     path = env.get("PATH") or os.environ.get("PATH", "")
     env["PATH"] = os.pathsep.join([str(plan.interpreter.parent), path])
     env["VIRTUAL_ENV"] = str(plan.path)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from devkit.errors import ToolMissing
+from devkit.errors import ToolMissing, UsageError
 from devkit.ndk.candidates import quoted
 from devkit.ndk.layout import Ndk, architecture, numbers, triple
 
@@ -33,8 +33,14 @@ def find_file(ndk: Ndk, name: str, abi: str | None = None) -> Path:
         abi: default arm64-v8a for files of phones; None finds this machine's tools first.
 
     Raises:
+        UsageError: a path instead of a name.
         ToolMissing: unknown ABI, or the NDK does not have it; names what is close.
     """
+    if not name or "/" in name or "\\" in name:
+        raise UsageError(
+            f"{name!r} is no file's name",
+            hints=["devkit ndk path   prints the folder", "devkit ndk path clang"],
+        )
     wanted = abi or DEFAULT_ABI
     real_name = _ALIASES.get(name, name).format(architecture=architecture(wanted))
     if real_name == "sysroot":

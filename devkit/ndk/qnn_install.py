@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths, process
-from devkit.errors import FileError, ToolFailed, UsageError
+from devkit.errors import FileError, ToolFailed, ToolMissing, UsageError
 from devkit.ndk.candidates import quoted
 from devkit.ndk.lock import exclusive
 from devkit.ndk.qnn_sdk import HEADER, QnnSdk, find_roots, is_sdk, read_version, store_dir
@@ -171,6 +171,13 @@ def _by_qsc(plan: QnnInstallPlan, what: str) -> None:
     """qsc-cli installs into a folder beside the target, which is renamed when the SDK is in it."""
     from devkit.ndk.unpack import remove_tree
 
+    if shutil.which(QSC) is None:
+        raise ToolMissing(
+            f"{QSC} is not installed",
+            evidence="not on PATH",
+            hints=[f"devkit qnn sdk install {plan.version} --by url",
+                   "Qualcomm's Software Center brings it: https://softwarecenter.qualcomm.com"],
+        )  # fmt: skip
     staging = _staging(plan.target)
     remove_tree(staging)
     try:

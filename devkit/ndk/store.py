@@ -169,6 +169,8 @@ def find_installed(text: str, config: Config) -> Ndk:
     """
     from devkit.ndk.locate import known_ndks, open_ndk
 
+    if not text.strip():
+        raise UsageError("which NDK?", hints=["devkit ndk list"])
     if "/" in text or os.sep in text:
         path = Path(text).expanduser().absolute()
         try:

@@ -146,6 +146,9 @@ def test_hand_off_to_qsc_cli(devkit: Cli, workdir: Path) -> None:
     asked = (workdir / "asked").read_text().splitlines()
     assert asked[:4] == ["sdk", "install", "-n", "Qualcomm_AI_Runtime_SDK"] and asked[-2:] == ["-rv", VERSION]
     assert Path(ran.data["path"]).name == VERSION and not staging.exists()
+    # Asked for and not there:
+    ran = devkit("qnn", "sdk", "install", "2.43.0.260128", "--by", "qsc-cli")
+    assert ran.code == 125 and "qsc-cli is not installed" in ran.err and "--by url" in ran.err
     # Without it, and with --by url, the address is Qualcomm's.
     ran = devkit("qnn", "sdk", "install", "2.43.0.260128", "--dry-run", "--by", "url", PATH=path)
     assert ran.out.splitlines()[0] == (
@@ -197,7 +200,9 @@ def test_the_converters_environment(devkit: Cli, workdir: Path) -> None:
     assert ran.code == 125 and "could not be installed" in ran.err and "devkit-probe" in ran.err
     dry = devkit("qnn", "sdk", "venv", "--python", HERE, "--dry-run").out.splitlines()
     assert dry[0].endswith(f"-m venv --clear '{environment}'") and dry[1].endswith("check-python-dependency'")
-    ran = devkit("qnn", "sdk", "venv", "--python", HERE, "--index-url", index, "--json")
+    # As in a shell with the exports of `devkit env`.
+    exported = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(sdk / "lib/python")]))
+    ran = devkit("qnn", "sdk", "venv", "--python", HERE, "--index-url", index, "--json", PYTHONPATH=exported)
     assert ran.code == 0 and ran.data["made"], ran.out + ran.err
     assert Path(ran.data["path"]) == environment and probe(environment) == f"42 {HERE}"
     assert "made for Python 3.10" in ran.err or HERE == "3.10"

@@ -10,7 +10,7 @@ import pytest
 
 from devkit import config as configuration
 from devkit import output, paths
-from devkit.errors import ToolMissing
+from devkit.errors import ToolMissing, UsageError
 from devkit.ndk import Ndk, find_ndk, known_ndks, missing_parts, ndk_for, store_dir
 from devkit.ndk.files import find_file
 from tests.support.ndk_trees import LAYOUTS, make_ndk
@@ -240,3 +240,13 @@ def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
         find_file(ndk, "clang", "arm64-v8a")
     with pytest.raises(ToolMissing, match="knows no ABI 'mips'"):
         find_file(ndk, "lldb-server", "mips")
+    with pytest.raises(ToolMissing) as caught:
+        find_file(ndk, "lldb-serve", "arm64-v8a")
+    assert caught.value.hints == ("devkit ndk path lldb-server --abi arm64-v8a",)
+
+
+@pytest.mark.parametrize("name", ["", "../../source.properties", "/etc/passwd", "bin\\clang"])
+def test_a_path_is_no_tools_name(tmp_path: Path, name: str) -> None:
+    ndk = Ndk(make_ndk(tmp_path / "n", "27.3.13750724"), "27.3.13750724", "")
+    with pytest.raises(UsageError, match="is no file's name"):
+        find_file(ndk, name)
