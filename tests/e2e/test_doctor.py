@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from devkit import paths
 from tests.e2e.support import REPO, Cli, Ran, Sim, TinyApp, start_sim
 
 PLAIN = "cmake_minimum_required(VERSION 3.16)\nproject(plain CXX)\n"
@@ -126,8 +127,8 @@ def test_a_tool_that_is_not_there(
 class FakeAdbServer:
     """Answers host:version and host:devices-l, and nothing else."""
 
-    def __init__(self, devices: str) -> None:
-        self._devices = devices.encode()
+    def __init__(self, devices: str, version: bytes = b"0029") -> None:
+        self._devices, self._version = devices.encode(), version
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._serve, daemon=True).start()
@@ -140,7 +141,7 @@ class FakeAdbServer:
                 return
             with sock:
                 request = sock.recv(int(sock.recv(4), 16))
-                answer = b"0029" if request == b"host:version" else self._devices
+                answer = self._version if request == b"host:version" else self._devices
                 sock.sendall(b"OKAY" + b"%04x" % len(answer) + answer)
 
     def close(self) -> None:
@@ -176,6 +177,42 @@ def test_a_phone_that_cannot_be_used(
     ran = devkit("doctor", "--json", ADB_SERVER_SOCKET=f"tcp:127.0.0.1:{fake[0].port}")
     assert first_broken(ran) == "phone"
     assert hint in ran.out
+
+
+def test_another_version_of_adbs_server(engine: Path, devkit: Cli, fake: list[FakeAdbServer]) -> None:
+    """An adb client would kill it; the doctor only says so."""
+    fake.append(FakeAdbServer("", b"001f"))
+    ran = devkit("doctor", "--json", ADB_SERVER_SOCKET=f"tcp:127.0.0.1:{fake[0].port}")
+    server = next(entry for entry in ran.data["links"] if entry["id"] == "adb-server")
+    assert server["state"] == "warning" and "speaks version 31" in server["evidence"]
+    assert "speaks version 41" in server["evidence"] and server["fix"] is None
+
+
+def test_a_server_of_a_virtual_phone_that_does_not_answer(sim: Sim, engine: Path, devkit: Cli) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    entry = {"host": "127.0.0.1", "port": port, "origin": "sim", "label": "deaf", "pid": os.getpid()}
+    file = paths.adb_server_registry() / "sim-deaf.json"
+    file.write_text(json.dumps(entry))
+    try:
+        ran = devkit("doctor", "--json")
+    finally:
+        file.unlink()
+    server = next(entry for entry in ran.data["links"] if entry["id"] == "adb-server")
+    assert server["state"] == "warning" and f"127.0.0.1:{port}" in server["evidence"]
+
+
+def test_an_lldb_of_another_version(sim: Sim, engine: Path, tiny: TinyApp, devkit: Cli) -> None:
+    batch = engine / "b.lldb"
+    batch.write_text("frame variable\n")
+    assert devkit("debug", tiny.program, "--batch", batch).code == 0
+    other = engine / "lldb of 1999"
+    other.write_text("#!/bin/sh\necho lldb version 99.1.0\n")
+    other.chmod(0o755)
+    ran = devkit("doctor", "--json", DEVKIT_LLDB_PATH=str(other))
+    server = next(entry for entry in ran.data["links"] if entry["id"] == "server")
+    assert server["state"] == "warning" and "lldb is 99" in server["evidence"]
+    assert "lldb.server" in server["hints"][0], "a way to pin the pair"
 
 
 def test_no_adb_server_at_a_named_address(engine: Path, devkit: Cli) -> None:
