@@ -83,7 +83,11 @@ def find_adb(configured: Path | None = None, environ: Mapping[str, str] | None =
     raise ToolMissing(
         "no adb program was found",
         evidence="\n".join(seen) or "not in PATH, ANDROID_HOME or the adbutils package",
-        hints=["install Android platform-tools and put adb on the PATH", "set adb.path to the program"],
+        hints=[
+            'pip install --force-reinstall "adbutils>=2.12"   (brings one)',
+            "sudo apt install adb, or put Android's platform-tools on the PATH",
+            "set adb.path to the program",
+        ],
     )
 
 

@@ -63,7 +63,7 @@ def _problem_of(folder: Path) -> tuple[str | None, tuple[str, Callable[[], None]
         target = Path(os.path.realpath(below))
         text = f"{below} points to {target}, which is not there"
         # Not what is above it: a disk may not be mounted.
-        make = (f"make {target}", lambda: target.mkdir(mode=0o700))
+        make = (f"make {target}", lambda: target.mkdir(mode=0o700, exist_ok=True))
         return text, make if target.parent.is_dir() else None
     if os.path.exists(below) and not os.path.isdir(below):
         return f"{below} is no folder: {folder} cannot be made", None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.support import Cli
+from tests.support.ndk_trees import make_ndk
+from tests.support.qnn_trees import make_sdk
 
 
 @pytest.fixture
@@ -59,14 +62,24 @@ def test_install_says_what_it_would_do(devkit: Cli, ndk: Path, workdir: Path) ->
 
 
 def test_a_shell_that_evaluates_it_each_time_is_not_bothered(devkit: Cli, ndk: Path, workdir: Path) -> None:
-    from tests.support.ndk_trees import make_ndk
-
     whole = make_ndk(workdir / "whole ndk", "29.0.14206865")
     nothing = {"HOME": str(workdir), "QNN_SDK_ROOT": "", "QAIRT_SDK_ROOT": ""}
     assert devkit("env", ANDROID_NDK=str(whole), **nothing).err == ""
     assert "lacks" in devkit("env", ANDROID_NDK=str(ndk), **nothing).err
     named = {**nothing, "QNN_SDK_ROOT": str(workdir / "no sdk")}
     assert "QNN_SDK_ROOT names no QNN SDK" in devkit("env", ANDROID_NDK=str(whole), **named).err
+
+
+def test_the_qnn_sdks_libraries_are_for_its_own_tools_only(devkit: Cli, ndk: Path, workdir: Path) -> None:
+    sdk = make_sdk(workdir / "qairt" / "2.42.0.251225")
+    tool = sdk / "bin/x86_64-linux-clang/qnn-net-run"
+    tool.write_text('#!/bin/sh\necho "$LD_LIBRARY_PATH|$QNN_SDK_ROOT|$QAIRT_SDK_ROOT|$PYTHONPATH"\n')
+    use = {"QNN_SDK_ROOT": str(sdk), "ANDROID_NDK": str(ndk), "LD_LIBRARY_PATH": "/mine"}
+    libraries, own, same, python = devkit("env", "--", "qnn-net-run", **use).out.strip().split("|")
+    assert libraries == f"{sdk}/lib/x86_64-linux-clang:/mine" and own == same == str(sdk)
+    assert python.split(os.pathsep)[-2:] == [f"{sdk}/lib/python", f"{sdk}/benchmarks/QNN"]
+    assert devkit("env", "--", "sh", "-c", 'echo "$LD_LIBRARY_PATH"', **use).out == "/mine\n"
+    assert "LD_LIBRARY_PATH" not in devkit("env", **use).out
 
 
 def test_without_an_ndk(devkit: Cli, workdir: Path) -> None:

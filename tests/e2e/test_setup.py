@@ -154,6 +154,23 @@ def test_the_projects_ndk_comes_from_the_configured_mirror(
     assert "r27d is installed" in ran.data["steps"][0]["detail"]
 
 
+@pytest.mark.parametrize("key", [b"\x03", b"\x04"])
+def test_leaving_at_a_question_changes_nothing(
+    sim: Sim, home: Path, engine: Path, monkeypatch: pytest.MonkeyPatch, key: bytes
+) -> None:
+    """Ctrl-C, and the end of input."""
+    monkeypatch.chdir(engine)
+    before = sorted(engine.rglob("*"))
+    terminal = Terminal("setup")
+    terminal.wait_for(b"Android NDK: a release to install")
+    terminal.type(b"none\r")
+    terminal.wait_for(b"QNN SDK: the root of one")
+    terminal.type(key)
+    terminal.wait_for(b"interrupted")
+    assert terminal.end() == 130
+    assert sorted(engine.rglob("*")) == before and not list(home.rglob("*"))
+
+
 def test_an_rc_file_that_is_not_to_be_written(
     sim: Sim, home: Path, engine: Path, ndk: Path, devkit: Cli
 ) -> None:
