@@ -51,6 +51,14 @@ def fixes(ran: Ran, id_: str | None = None) -> list[tuple[str, str]]:
     return [(f["state"], f["detail"]) for f in ran.data["fixes"] if id_ in (None, f["link"])]
 
 
+def end_on_phone(device: Device, program: str) -> None:
+    """Nothing of a test stays on the shared phone; lldb-server outlives the hang-up of its shell."""
+    for process in device.list_processes():
+        if process.cmdline[:1] == (program,):
+            device.shell(f"kill -9 {process.pid}")
+    assert eventually(lambda: not any(p.cmdline[:1] == (program,) for p in device.list_processes()), 20)
+
+
 def a_dead_pid() -> int:
     done = subprocess.Popen(["true"])
     done.wait()
@@ -299,6 +307,7 @@ def test_leftovers_on_the_phone(sim: Sim, device: Device, devkit: Cli) -> None:
         assert would[0] == "to do"
         ran = devkit("doctor", "--fix", "--json")
         [(done, said)] = fixes(ran, "phone-leftovers")
+    end_on_phone(device, running)
     removed = [f"{FOLDER}/app/.devkit-staging-abc", f"{FOLDER}/app/.devkit-guard-dead", old]
     assert done == "done" and all(path in said for path in removed)
     kept = [current, running, f"{FOLDER}/app/mine", f"{FOLDER}/app/.devkit-staging-new"]
@@ -348,6 +357,7 @@ def test_forwards_that_lead_nowhere(sim: Sim, device: Device, devkit: Cli) -> No
         assert done == "done" and dead in said
         # Nobody was connected to: the one connection of the server is still to be had.
         assert "@devkit-live" in device.shell("cat /proc/net/unix").text
+    end_on_phone(device, server)
     left = subprocess.run(
         [WHEEL_ADB, "forward", "--list"],
         env={**os.environ, **device.server.environment}, capture_output=True, text=True, check=True,
