@@ -324,3 +324,54 @@ def test_a_reader_that_does_not_read_is_given_up(shell: Shell, writer: str) -> N
 def test_logd_comes_back(shell: Shell) -> None:
     shell("log before; kill -9 $(pidof logd); sleep 0.5; log after")
     assert shell("logcat -d -v raw").splitlines()[1:] == ["after"]
+
+
+# ---- what logd tells of itself
+
+
+def test_statistics(shell: Shell, writer: str) -> None:
+    before = shell("logcat -S").splitlines()[1].split()[-1]
+    shell("log -t One x; log -p e -t Two 'a longer text'")
+    pid = shell(f"{writer} 100 & echo $!; wait").strip()
+    lines = shell("logcat -b main,crash -S").splitlines()
+    assert lines[0].split() == ["size/num", "main", "crash", "Total"]
+    total, count = map(int, lines[1].split()[1].split("/"))
+    assert count - int(before.split("/")[1]) >= 102 and total > 100 * len("line 1 of a text")
+    assert lines[2].startswith("Now      ") and lines[2].split()[1].endswith("/102")
+    assert "Chattiest UIDs in main log buffer:                           Size   +/-  Pruned" in lines
+    assert any(re.fullmatch(r"2000  shell {45,}\d{4,5}", line) for line in lines), lines
+    # The one who has logged most comes first, also when it has ended long ago.
+    processes = lines[lines.index(next(line for line in lines if line.startswith("Chattiest PIDs:"))) + 2 :]
+    assert processes[0].split()[:2] == [f"{pid}/2000", writer]
+    assert any(re.fullmatch(rf" +{pid}/2000  MNNJNI +\d+", line) for line in lines)
+
+
+def test_the_prune_list(shell: Shell) -> None:
+    assert shell("logcat -p") == "~! ~1000/!\n"
+    assert shell("logcat -P '2000/7 ~1000'; logcat --prune") == "2000/7 ~1000\n"
+    refused = shell("logcat -P sieben 2>&1; echo $?")
+    assert refused == "logcat: Failed to set the prune list to 'sieben'.\n1\n"
+    assert shell("logcat -P ''; logcat -p; logcat -P default; logcat -p") == "\n~! ~1000/!\n"
+
+
+def test_the_log_of_before_the_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "leer 重启"))
+    with sim.start_phone("last", adb=ADB, lifeline=True) as phone:
+        shell = Shell(phone)
+        missing = "logcat: Logcat read failure: No such file or directory\n1\n"
+        assert shell("logcat -L 2>&1; echo $?") == missing
+        shell("log -t Before one; log -p w -t Before two; log -t Other three")
+        sim.break_phone("last", "reboot", {"down": 0.2})
+        shell.adb("wait-for-disconnect")
+        assert shell.adb("wait-for-device").returncode == 0
+        assert "Before" not in shell("logcat -d")
+        shell("log -t After four")
+        texts = [line.split(": ", 1)[1] for line in shell("logcat -L -s Before:W Other").splitlines()[1:]]
+        assert texts == ["two", "three"]
+        assert shell("logcat --last -v tag | tail -n 1") == "I/Other   : three\n"
+        assert "four" not in shell("logcat -L") and "four" in shell("logcat -d")
+        # Clearing the log of this boot leaves it alone.
+        shell("logcat -c")
+        assert "one" in shell("logcat -L")
+        shell("logcat -L -c; logcat -L -c")
+        assert shell("logcat -L 2>&1; echo $?") == missing

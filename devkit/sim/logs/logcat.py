@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from devkit.sim.logs.entry import Entry, parse_packet
 from devkit.sim.logs.options import LogcatError, Options, parse
-from devkit.sim.logs.readers import JOINED, MAX_JOINED_BYTES
+from devkit.sim.logs.readers import JOINED, LAST, MAX_JOINED_BYTES
+from devkit.sim.logs.statistics import unpack
 from devkit.sim.logs.usage import USAGE
 from devkit.sim.logs.wire import (
     BUFFER_NAMES,
+    CLEAR_LAST,
     ENTRY,
+    HAS_LAST,
     LOGD,
     LOGDR,
     MAX_ENTRY_BYTES,
@@ -75,16 +78,18 @@ def main(arguments: list[str], environment: Mapping[str, str], *, api_level: int
 
 def _control(options: Options, api_level: int) -> bool:
     """Do what is done without reading the log; False when the log is to be read."""
-    if options.last:
-        raise LogcatError("Logcat read failure: No such file or directory")
-    if options.statistics:
-        raise LogcatError("Failed to read data.")
     if options.clear and options.file is not None:
         for name in [options.file, *(f"{options.file}.{n}" for n in range(1, options.rotated_files + 1))]:
             if os.path.exists(name):
                 os.unlink(name)
         return True
     chosen = [log_id for log_id in range(len(BUFFER_NAMES)) if options.mask >> log_id & 1]
+    if options.last and options.clear:
+        # That there is nothing to clear is no error.
+        _ask(CLEAR_LAST)
+        return True
+    if options.last and _ask(HAS_LAST) != "success":
+        raise LogcatError("Logcat read failure: No such file or directory")
     if options.clear:
         failed = [BUFFER_NAMES[n] for n in chosen if _ask(f"clear {n}") != "success"]
         if failed:
@@ -96,7 +101,23 @@ def _control(options: Options, api_level: int) -> bool:
             raise LogcatError(f"failed to set the '{','.join(failed)}' log size{'s' * (len(failed) > 1)}.")
     if options.get_size:
         os.write(1, "".join(_size_line(log_id, api_level) for log_id in chosen).encode())
+    if options.set_prune_list is not None:
+        if _ask(f"setPruneList {options.set_prune_list}") != "success":
+            raise LogcatError(f"Failed to set the prune list to '{options.set_prune_list}'.")
+        return True
+    if options.statistics or options.get_prune_list:
+        lids = " ".join(str(number) for number in chosen)
+        text = unpack(_ask("getPruneList" if options.get_prune_list else f"getStatistics {lids}"))
+        if text is None:
+            raise LogcatError("Failed to read data.")
+        _write_all(text.encode("utf-8", "replace"))
+        return True
     return options.clear or options.get_size or bool(options.set_size)
+
+
+def _write_all(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]
 
 
 def _ask(command: str) -> str:
@@ -104,8 +125,11 @@ def _ask(command: str) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(_CONTROL_TIMEOUT_S)
             sock.connect(SOCKET_FOLDER + LOGD)
-            sock.sendall(command.encode() + b"\0")
-            return sock.recv(4096).rstrip(b"\0").decode()
+            sock.sendall(command.encode("utf-8", "surrogateescape") + b"\0")
+            answer = b""
+            while not answer.endswith(b"\0") and (piece := sock.recv(65536)):
+                answer += piece
+            return answer.rstrip(b"\0").decode("utf-8", "replace")
     except OSError as error:
         raise LogcatError(f"Logcat read failure: {error.strerror}") from None
 
@@ -178,7 +202,7 @@ class _Run:
             request += f" tail={options.tail}"
         if options.pid:
             request += f" pid={options.pid}"
-        request += JOINED
+        request += (LAST if options.last else "") + JOINED
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             sock.connect(SOCKET_FOLDER + LOGDR)

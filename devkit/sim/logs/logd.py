@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 import time
 from pathlib import Path
 
@@ -17,22 +18,27 @@ from devkit.sim.logs import chatty
 from devkit.sim.logs.buffers import Buffers
 from devkit.sim.logs.chatty import Folder, Message
 from devkit.sim.logs.loggable import Loggable
+from devkit.sim.logs.pruning import PruneList
 from devkit.sim.logs.readers import MIN_BACKLOG_BYTES, Reader, parse_request
+from devkit.sim.logs.statistics import package, statistics
 from devkit.sim.logs.wire import (
     BINARY_BUFFERS,
     BUFFER_NAMES,
+    CLEAR_LAST,
     CREDENTIALS,
     DATAGRAM,
+    HAS_LAST,
     KERNEL,
     LOGD,
     LOGDR,
     LOGDW,
     MAX_ENTRY_BYTES,
+    REBOOT,
     SECURITY,
     encode_entry,
 )
 from devkit.sim.services import PhoneFacts, Service, Sockets
-from devkit.sim.users import ROOT_ID, SHELL_ID
+from devkit.sim.users import ROOT_ID, user_of
 
 _BATCH = 512
 _USER_KNOWN_S = 1.0
@@ -49,7 +55,9 @@ def logd_service() -> Service:
 
 
 def _run(facts: PhoneFacts, sockets: Sockets) -> None:
-    LogDaemon(sockets, api_level=facts.api_level, properties=CHANGED_PROPERTIES).serve()
+    # logd.statistics is on where the build is not for users.
+    detailed = facts.properties.get("ro.debuggable") == "1"
+    LogDaemon(sockets, api_level=facts.api_level, properties=CHANGED_PROPERTIES, detailed=detailed).serve()
 
 
 class LogDaemon:
@@ -59,13 +67,16 @@ class LogDaemon:
         sockets: logdw, logdr and logd, listening.
         api_level: decides whether repeated messages are folded.
         properties: the folder of changed properties.
+        detailed: the statistics have tables of processes, threads and tags.
     """
 
-    def __init__(self, sockets: Sockets, *, api_level: int, properties: Path) -> None:
+    def __init__(self, sockets: Sockets, *, api_level: int, properties: Path, detailed: bool = True) -> None:
         self._input, self._listener, self._commands = (sockets[name] for name in (LOGDW, LOGDR, LOGD))
         self._buffers = Buffers()
         self._loggable = Loggable(properties)
         self._users = _Users()
+        self._prune_list = PruneList()
+        self._detailed = detailed
         self._readers: dict[int, Reader] = {}
         self._clients: dict[int, socket.socket] = {}
         self._poll = select.poll()
@@ -186,7 +197,10 @@ class LogDaemon:
                 return
             reader.request = parse_request(text)
             wanted = reader.request
-            for packet in self._buffers.select(wanted.mask, wanted.pid, wanted.tail, wanted.start):
+            selected = self._buffers.select(
+                wanted.mask, wanted.pid, wanted.tail, wanted.start, last=wanted.last
+            )
+            for packet in selected or []:
                 reader.add(packet)
         elif events & (select.POLLHUP | select.POLLERR) or (events & select.POLLIN and self._has_ended(fd)):
             self._drop(fd)
@@ -233,17 +247,35 @@ class LogDaemon:
         try:
             text = sock.recv(_MAX_COMMAND_BYTES).rstrip(b"\0").decode("utf-8", "replace")
             if text:
-                sock.send(self.answer(text).encode() + b"\0")
+                peer = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+                sock.sendall(self.answer(text, by_init=peer in (1, os.getppid())).encode() + b"\0")
                 return
         except OSError:
             pass
         self._poll.unregister(fd)
         self._clients.pop(fd).close()
 
-    def answer(self, command: str) -> str:
-        """What a command of the `logd` socket is answered with."""
+    def answer(self, command: str, *, by_init: bool = False) -> str:
+        """What a command of the `logd` socket is answered with.
+
+        Args:
+            by_init: it comes from init, which alone may say that the phone restarts.
+        """
         words = command.split()
         name, numbers = (words[0] if words else ""), words[1:]
+        if name == REBOOT and by_init:
+            self._buffers.reboot()
+            return "success"
+        if name == "getPruneList":
+            return package(self._prune_list.text())
+        if name == "setPruneList":
+            return "success" if self._prune_list.set(" ".join(numbers)) else "Invalid Argument"
+        if name == "getStatistics":
+            return self._statistics(numbers)
+        if name == CLEAR_LAST:
+            return "success" if self._buffers.clear_last() else "No such file or directory"
+        if name == HAS_LAST:
+            return "success" if self._buffers.has_last else "No such file or directory"
         if not all(word.isdigit() for word in numbers) or not numbers:
             return "Invalid Argument"
         log_id = int(numbers[0])
@@ -260,13 +292,31 @@ class LogDaemon:
             return "success" if self._buffers.set_limit(log_id, int(numbers[1])) else "Range Error"
         return "Invalid Argument"
 
+    def _statistics(self, words: list[str]) -> str:
+        mask, pid = (1 << len(BUFFER_NAMES)) - 1 if not words else 0, 0
+        for word in words:
+            number = word.removeprefix("pid=")
+            if not number.isdecimal():
+                return "Range Error"
+            if number != word:
+                pid = int(number)
+                if pid == 0:
+                    return "PID Error"
+            elif int(number) >= len(BUFFER_NAMES):
+                return "Range Error"
+            else:
+                mask |= 1 << int(number)
+        uses = {number: self._buffers.use(number) for number in range(len(BUFFER_NAMES))}
+        return package(statistics(uses, mask, self._users.names.get, detailed=self._detailed, pid=pid))
+
 
 class _Users:
-    """Whose a process is. Root's live in this namespace, the shell's in the one below."""
+    """Whose a process is, remembered for a moment."""
 
     def __init__(self) -> None:
-        self._own = os.stat("/proc/self/ns/user")
         self._known: dict[int, tuple[int, float]] = {}
+        # Command lines, for the statistics: when those are asked for, a process may be gone.
+        self.names: dict[int, str] = {}
 
     def user_of(self, pid: int, now: float) -> int:
         known = self._known.get(pid)
@@ -274,14 +324,20 @@ class _Users:
             return known[0]
         if len(self._known) > 1000:
             self._known.clear()
-        try:
-            is_root = os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), self._own)
-        except OSError:
-            # Too short-lived to look at.
-            is_root = False
-        user = ROOT_ID if is_root else SHELL_ID
+            self.names.clear()
+        user = user_of(pid)
+        if pid not in self.names and (name := _command_of(pid)):
+            self.names[pid] = name
         self._known[pid] = (user, now)
         return user
+
+
+def _command_of(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+    except OSError:
+        return ""
+    return words.decode("utf-8", "replace")
 
 
 def _thread_name(pid: int, tid: int) -> str:

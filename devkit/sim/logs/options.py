@@ -66,6 +66,8 @@ class Options:
     get_size: bool = False
     set_size: int = 0
     statistics: bool = False
+    get_prune_list: bool = False
+    set_prune_list: str | None = None
     last: bool = False
     tail: int = 0
     start: int = 0
@@ -109,10 +111,18 @@ def parse(arguments: list[str], environment: Mapping[str, str], *, kernel_by_def
         options.mask = sum(1 << number for number in chosen)
     if options.rotate_kib and options.file is None:
         raise LogcatError("-r requires -f as well.")
+    # What was logged before the reboot has an end.
+    options.ends |= options.last
     if not options.layout.name:
         _layout_from_environment(options, environment.get("ANDROID_PRINTF_LOG", ""))
     _add_filters(options, free, environment.get("ANDROID_LOG_TAGS"))
-    if options.file is not None and (options.get_size or options.set_size or options.statistics):
+    if options.last and options.clear and options.file is not None:
+        raise LogcatError("-c is ambiguous with both -f and -L specified.")
+    asks = options.get_size or options.set_size or options.statistics
+    asks = asks or options.get_prune_list or options.set_prune_list is not None
+    if options.last and asks:
+        raise LogcatError("-L is incompatible with -g/-G, -S, and -p/-P.")
+    if options.file is not None and asks:
         raise LogcatError("-f is incompatible with -g/-G, -S, and -p/-P.")
     return options
 
@@ -184,8 +194,10 @@ def _apply(options: Options, letter: str, value: str | None) -> None:
     elif letter == "g":
         options.get_size = value is None
         options.set_size = _size(value) if value is not None else options.set_size
-    elif letter in ("p", "P", "S"):
-        options.statistics = True
+    elif letter == "p" and value is None:
+        options.get_prune_list = True
+    elif letter in ("p", "P"):
+        options.set_prune_list = value
     elif value is None:
         pass  # --debug, --wrap, -Q: nothing that could be seen.
     else:
@@ -197,6 +209,7 @@ _FLAGS = {
     "d": "ends",
     "h": "help",
     "L": "last",
+    "S": "statistics",
     "D": "dividers",
     "B": "binary",
     "print": "print_all",

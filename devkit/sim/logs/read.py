@@ -1,4 +1,4 @@
-"""Reading the log for others than logcat: the last lines of one process, for its tombstone."""
+"""The log for others than logcat: the last lines of a process, for its tombstone; the end of a boot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from devkit.sim.logs.entry import parse_packet
 from devkit.sim.logs.layout import lines_of
-from devkit.sim.logs.wire import BUFFER_NAMES, LOGDR, MAX_ENTRY_BYTES, SOCKET_FOLDER
+from devkit.sim.logs.wire import BUFFER_NAMES, LOGD, LOGDR, MAX_ENTRY_BYTES, REBOOT, SOCKET_FOLDER
 
 _MAX_ENTRIES = 500
 _TIMEOUT_S = 2.0
@@ -36,3 +36,15 @@ def process_lines(buffer: str, pid: int) -> list[str]:
     except OSError:
         pass
     return lines
+
+
+def log_reboot() -> None:
+    """What is in the log becomes what `logcat -L` shows, and a new one begins. To be called by init."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.settimeout(_TIMEOUT_S)
+            sock.connect(SOCKET_FOLDER + LOGD)
+            sock.sendall(REBOOT.encode() + b"\0")
+            sock.recv(64)
+    except OSError:
+        pass

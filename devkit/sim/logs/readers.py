@@ -13,6 +13,8 @@ from devkit.sim.logs.wire import BUFFER_NAMES
 MIN_BACKLOG_BYTES = 4 * 1024 * 1024
 # Ends the request of a reader that takes several entries in one packet.
 JOINED = " joined"
+# In the request of a reader of what was logged before the reboot. Android's logcat reads pstore for that.
+LAST = " last"
 # A packet must fit into the kernel's usual buffer of 208 KiB, with room for another.
 MAX_JOINED_BYTES = 64 * 1024
 
@@ -29,6 +31,7 @@ class ReadRequest:
         pid: 0 for all processes.
         joined: it takes several entries in one packet. Only this phone's own logcat says so; Android's
             readers get each entry for itself.
+        last: it wants what was logged before the reboot.
     """
 
     ends: bool
@@ -37,6 +40,7 @@ class ReadRequest:
     start: int
     pid: int
     joined: bool
+    last: bool = False
 
 
 def parse_request(text: str) -> ReadRequest:
@@ -55,6 +59,7 @@ def parse_request(text: str) -> ReadRequest:
         start=start_ns,
         pid=_number(text, "pid"),
         joined=text.endswith(JOINED),
+        last=LAST in text,
     )
 
 

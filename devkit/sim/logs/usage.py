@@ -17,6 +17,12 @@ USAGE = """
   -n, --rotate-count=N        Number of rotated logs, default 4.
   -g, --buffer-size           Get size of the ring buffers.
   -G, --buffer-size=SIZE      Set size of a ring buffer. May suffix with K or M.
+  -S, --statistics            Output statistics.
+  -p, --prune                 Get prune rules.
+  -P, --prune='<list> ...'    Set prune rules: UID, UID/PID, /PID, with ~ in front for those to be
+                              pruned first; ~! is the worst UID, ~1000/! the worst PID of system;
+                              default, disable.
+  -L, --last                  Dump the logs of before the last reboot.
   -s                          Set default filter to silent (like '*:S').
   -e, --regex=EXPR            Only messages matching the regular expression.
   -m, --max-count=N           Exit after printing N messages.

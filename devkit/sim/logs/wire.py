@@ -12,6 +12,9 @@ LOGDR = "logdr"
 LOGD = "logd"
 SOCKET_FOLDER = "/dev/socket/"
 
+# Commands of the logd socket that Android's has not: there the log of before a reboot is a file of pstore.
+REBOOT, HAS_LAST, CLEAR_LAST = "devkitReboot", "devkitHasLast", "devkitClearLast"
+
 MAIN, RADIO, EVENTS, SYSTEM, CRASH, STATS, SECURITY, KERNEL = range(8)
 BUFFER_NAMES = ("main", "radio", "events", "system", "crash", "stats", "security", "kernel")
 # Their payloads are values of an event log, not priority, tag and text.

@@ -113,6 +113,11 @@ def test_tails() -> None:
         (["--uid", "shell"], "Unable to parse UID 'shell'"),
         (["-r", "5"], "-r requires -f as well."),
         (["-f", "x", "-g"], "-f is incompatible with -g/-G, -S, and -p/-P."),
+        (["-f", "x", "-P", ""], "-f is incompatible with -g/-G, -S, and -p/-P."),
+        (["-L", "-S"], "-L is incompatible with -g/-G, -S, and -p/-P."),
+        (["-L", "-p"], "-L is incompatible with -g/-G, -S, and -p/-P."),
+        (["-L", "-c", "-f", "x"], "-c is ambiguous with both -f and -L specified."),
+        (["-P"], "Option '-P' needs an argument."),
         (["tag:?"], "Invalid filter expression 'tag:?'."),
     ],
 )
