@@ -18,7 +18,7 @@ from devkit import output, process
 from devkit.errors import SimError, UsageError
 from devkit.sim import state
 from devkit.sim.links import LinkSettings
-from devkit.sim.request import AUTO, NAMESPACES, REDUCED, PhoneRequest
+from devkit.sim.request import AUTO, NAMESPACES, REDUCED, ROOT_NAMESPACES, PhoneRequest
 from devkit.sim.state import PhoneRecord
 
 START_TIMEOUT_S = 30.0
@@ -96,8 +96,9 @@ def start_phone(
         memory_limit_bytes: when its programs use more together, the biggest is killed.
         su: commands can be run as root.
         link: how fast and how far away it is; None for no limits.
-        confinement: "namespaces", "reduced" (a plain folder) or "auto" (the first that this machine
-            allows, with a warning if it is the second); None for what DEVKIT_SIM_CONFINEMENT says.
+        confinement: "namespaces" (those of a user, else those of root), "root-namespaces", "reduced" (a
+            plain folder) or "auto" (the first that this machine allows, with a warning if it is the last);
+            None for what DEVKIT_SIM_CONFINEMENT says.
 
     Raises:
         SimError: the phone could not be started; nothing of it is left then.
@@ -176,7 +177,7 @@ def list_phones() -> list[PhoneRecord]:
 
 
 def _confinement(wanted: str | None) -> str:
-    known = (AUTO, NAMESPACES, REDUCED)
+    known = (AUTO, NAMESPACES, ROOT_NAMESPACES, REDUCED)
     chosen = wanted or os.environ.get(CONFINEMENT_VARIABLE) or AUTO
     if chosen not in known:
         raise UsageError(

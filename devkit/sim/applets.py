@@ -18,7 +18,7 @@ from pathlib import Path
 
 from devkit.sim.adbd.log import log
 from devkit.sim.services import PhoneFacts, Service, Sockets
-from devkit.sim.users import ShellWorld, become_shell, is_shell
+from devkit.sim.users import SHELL_ID, ShellWorld, become_shell, user_of
 
 APPLETS_SOCKET = "applets"
 _FD_COUNT = 4
@@ -48,7 +48,7 @@ def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]], world
             return applet(call.arguments, call.environment)
 
         def become_caller(pid: int) -> None:
-            if is_shell(pid, world.users):
+            if user_of(pid) == SHELL_ID:
                 become_shell(world)
 
         serve_applets(sockets[APPLETS_SOCKET], body, become_caller)

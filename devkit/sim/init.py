@@ -31,10 +31,11 @@ from devkit.sim.adbd.faults import FaultBoard, Places
 from devkit.sim.adbd.handover import Handover
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.release import WireRelease
+from devkit.sim.logs.read import log_reboot
 from devkit.sim.rootfs import BOOT_ID, PRIVATE_MOUNT, RootPlan, build_root
 from devkit.sim.service_list import services_of
 from devkit.sim.services import PhoneFacts, Services
-from devkit.sim.users import ROOT_ID, ShellWorld, become_shell, make_shell_world
+from devkit.sim.users import ROOT_ID, ShellWorld, become_shell, check_shell_user, make_shell_world
 
 HOST_NAME = "localhost"
 _RESTART_PAUSE_S = 0.2
@@ -63,6 +64,7 @@ class PhoneSetup:
         auth: hosts have to be allowed.
         su: there is a `su`.
         memory_limit_bytes: what its programs may use together, None without a limit.
+        own_users: it has a user namespace. Without, its root and shell are this machine's users.
     """
 
     root: RootPlan
@@ -71,6 +73,7 @@ class PhoneSetup:
     log_file: Path
     su: bool = False
     memory_limit_bytes: int | None = None
+    own_users: bool = True
 
 
 class SetupFailed(Exception):
@@ -166,11 +169,12 @@ def _warden(
     redirect_output(setup.log_file)
     _close_fds({0, 1, 2, channel.fileno(), report} | keep_fds)
     uid, gid = os.geteuid(), os.getegid()
-    step = "user namespace"
+    step = "user namespace" if setup.own_users else "namespaces"
     try:
-        namespaces.unshare(namespaces.PHONE_NAMESPACES)
-        step = "uid map"
-        namespaces.map_ids(uid, gid, ROOT_ID)
+        namespaces.unshare(namespaces.PHONE_NAMESPACES if setup.own_users else namespaces.ROOT_NAMESPACES)
+        if setup.own_users:
+            step = "uid map"
+            namespaces.map_ids(uid, gid, ROOT_ID)
         # After the change of credentials, which clears it.
         namespaces.die_with_parent()
     except OSError as error:
@@ -242,7 +246,11 @@ def _init(setup: PhoneSetup, channel: socket.socket, codecs: dict[int, Any], rep
         step = "change of root"
         namespaces.change_root(setup.root.root)
         step = "shell user"
-        world = make_shell_world([Path("/") / PRIVATE_MOUNT])
+        if setup.own_users:
+            world = make_shell_world([Path("/") / PRIVATE_MOUNT])
+        else:
+            namespaces.limit_root()
+            world = check_shell_user()
         _forbid_core_files()
         step = "first program"
         _check_programs()
@@ -264,6 +272,7 @@ def _init(setup: PhoneSetup, channel: socket.socket, codecs: dict[int, Any], rep
             # Android's init ends a service's whole control group with it.
             services.end_programs()
             if power.reboot_is_wanted():
+                log_reboot()
                 power.reboot(Handover(channel))
                 boot.begin()
             else:

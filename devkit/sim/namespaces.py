@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import re
 import signal
 import socket
 import struct
@@ -22,7 +23,9 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-PHONE_NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+# What root can make without a user namespace, and what everybody can make with one.
+ROOT_NAMESPACES = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+PHONE_NAMESPACES = CLONE_NEWUSER | ROOT_NAMESPACES
 
 MS_RDONLY = 0x1
 MS_NOSUID = 0x2
@@ -39,12 +42,17 @@ MS_RELATIME = 0x200000
 
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 _CAPABILITY_VERSION_3 = 0x20080522
 _LAST_CAPABILITY = 63
+_CAP_SYS_ADMIN = 21
+# What a phone's root keeps where it is this machine's root: Docker's list without MKNOD and AUDIT_WRITE, and
+# with NET_ADMIN (of the phone's own network) and SYS_PTRACE (of its own processes).
+_KEPT_CAPABILITIES = frozenset((0, 1, 3, 4, 5, 6, 7, 8, 10, 12, 13, 18, 19, 31))
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_RUNNING = 0x1 | 0x40
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -229,6 +237,38 @@ def close_fds_except(keep: set[int]) -> None:
                 os.close(fd)
             except OSError:
                 pass
+
+
+def is_privileged() -> bool:
+    """Whether this process is root with the right to make namespaces and mounts without a user namespace."""
+    try:
+        found = re.search(r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> _CAP_SYS_ADMIN & 1)
+
+
+def limit_root() -> None:
+    """Programs that this process starts as root get only what a container's root has."""
+    for capability in set(range(_LAST_CAPABILITY + 1)) - _KEPT_CAPABILITIES:
+        _prctl(_PR_CAPBSET_DROP, capability)
+
+
+def become_user(number: int) -> None:
+    """Be another user of this machine for good, with the group of the same number and without capabilities.
+
+    Raises:
+        OSError: this is not root, or there is no such number in this user namespace.
+    """
+    # While there is the right to do so.
+    for capability in range(_LAST_CAPABILITY + 1):
+        _prctl(_PR_CAPBSET_DROP, capability)
+    os.setgroups([number])
+    os.setresgid(number, number, number)
+    os.setresuid(number, number, number)
+    # The change of user has hidden this process's own /proc from it.
+    _check(_prctl(_PR_SET_DUMPABLE, 1), "prctl(PR_SET_DUMPABLE)")
+    drop_privileges()
 
 
 def drop_privileges() -> None:

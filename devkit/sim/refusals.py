@@ -28,9 +28,29 @@ def reduced_notice(error: Refused) -> str:
     )
 
 
-def explain(error: SetupFailed, *, log: str = "") -> SimError:
-    """What a failed step means for the user; `log` is the end of what the phone's processes wrote."""
+def foreign_needs_users() -> SimError:
+    """Programs of another processor were asked for without a user namespace."""
+    return SimError(
+        "a phone without a user namespace cannot run programs of another processor",
+        evidence="qemu would have to be made known to the whole machine",
+        hints=["leave --abi out: programs of this machine"],
+    )
+
+
+def explain(error: SetupFailed, *, log: str = "", own_users: bool = True) -> SimError:
+    """What a failed step means for the user.
+
+    Args:
+        log: the end of what the phone's processes wrote.
+        own_users: a user namespace was tried.
+    """
     evidence = f"{error.step}: {error}"
+    if not own_users and error.number in (errno.EPERM, errno.EACCES, errno.EINVAL, errno.ENOSPC):
+        return Refused(
+            "this machine does not let root make a virtual phone without a user namespace",
+            evidence=evidence,
+            hints=["root with CAP_SYS_ADMIN, CAP_SETUID and CAP_CHOWN can: docker run --privileged"],
+        )
     if error.step == "user namespace" and error.number in (errno.ENOSPC, errno.EUSERS):
         return Refused(
             "this machine does not allow more user namespaces, which a virtual phone needs",

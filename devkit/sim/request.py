@@ -7,8 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-# What keeps a phone apart from this machine: namespaces, or little (a plain folder).
-AUTO, NAMESPACES, REDUCED = "auto", "namespaces", "reduced"
+# What keeps a phone apart from this machine: namespaces that need no root, those that root can make, or
+# little (a plain folder).
+AUTO, NAMESPACES, ROOT_NAMESPACES, REDUCED = "auto", "namespaces", "root-namespaces", "reduced"
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class PhoneRequest:
         su: there is a `su` on it.
         memory_limit_bytes: what its programs may use together, None without a limit.
         link: its LinkSettings as a dictionary, None for the fastest.
-        confinement: AUTO, or NAMESPACES or REDUCED and nothing else.
+        confinement: AUTO; NAMESPACES for either kind; ROOT_NAMESPACES or REDUCED and nothing else.
         lock_fd: the phone's lock, taken by whoever starts it.
         ready_fd: where the outcome is written as one JSON document.
         lifeline_fd: end of file on it ends the phone.

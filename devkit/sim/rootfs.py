@@ -93,6 +93,8 @@ class RootPlan:
         properties: what `getprop` tells.
         su: there is a `su`.
         foreign: a folder outside with the libraries of another processor, and its qemu (see foreign.py).
+        owner: whose, in the phone, is what the shell user may write; None where its users are this machine's
+            user under two names.
     """
 
     root: Path
@@ -106,6 +108,7 @@ class RootPlan:
     properties: Mapping[str, str]
     su: bool = False
     foreign: tuple[Path, Path] | None = None
+    owner: int | None = None
 
 
 def build_root(plan: RootPlan) -> None:
@@ -177,7 +180,7 @@ def _mount_dev(dev: Path, plan: RootPlan) -> None:
     text = "".join(f"{key}={value}\n" for key, value in sorted(plan.properties.items()))
     (dev / "__properties__/build.prop").write_text(text, encoding="utf-8")
     (dev / "__properties__/changed").mkdir(mode=0o755)
-    changed = f"mode=755,size={_PROPERTIES_BYTES}"
+    changed = f"mode=755,size={_PROPERTIES_BYTES}" + _owned(plan)
     namespaces.mount(
         "tmpfs", dev / "__properties__/changed", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, changed
     )
@@ -192,11 +195,12 @@ def _mount_proc(proc: Path, plan: RootPlan) -> None:
         # Before /proc/sys is covered: nothing in the phone can change it.
         foreign.register(plan.foreign[1], proc / "sys/fs/binfmt_misc")
     # Android's kernel has no user namespaces; here they would give the phone's programs capabilities. The
-    # shell user's is the one there is.
-    try:
-        (proc / "sys/user/max_user_namespaces").write_text("1")
-    except OSError:
-        pass
+    # shell user's is the one there is. Without one, this would be the whole machine's limit.
+    if plan.owner is None:
+        try:
+            (proc / "sys/user/max_user_namespaces").write_text("1")
+        except OSError:
+            pass
     for name in _PROTECTED_PROC:
         path = proc / name
         if path.exists():
@@ -228,4 +232,8 @@ def _mount_data(plan: RootPlan) -> None:
         namespaces.bind(plan.data, target, MS_NOSUID | MS_NODEV)
         return
     size = f",size={plan.data_limit_bytes}" if plan.data_limit_bytes else ""
-    namespaces.mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=771" + size)
+    namespaces.mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=771" + size + _owned(plan))
+
+
+def _owned(plan: RootPlan) -> str:
+    return "" if plan.owner is None else f",uid={plan.owner},gid={plan.owner}"

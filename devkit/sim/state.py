@@ -33,7 +33,7 @@ class PhoneRecord:
         adb_port: that server's port.
         started_at: seconds since the epoch.
         state_dir: its folder, gone when the phone has ended.
-        confinement: "namespaces", or "reduced" where this machine refuses them.
+        confinement: "namespaces", "root-namespaces", or "reduced" where this machine refuses both.
     """
 
     name: str

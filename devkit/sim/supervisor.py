@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import select
 import signal
 import socket
@@ -19,25 +18,21 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from devkit import paths, process
+from devkit import paths
 from devkit.errors import DevkitError, SimError
-from devkit.sim import image, models, namespaces, reduced, refusals, state
+from devkit.sim import reduced, state
 from devkit.sim.adbserver import LOCALHOST
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
-from devkit.sim.foreign import plan_foreign, write_libraries
-from devkit.sim.hardware import REFRESH_S, Hardware, plan_files, processors
-from devkit.sim.init import PhoneSetup, SetupFailed, read_report, start_warden
+from devkit.sim.hardware import REFRESH_S
 from devkit.sim.link import Link, bind_listener, start_link
 from devkit.sim.links import LinkSettings
-from devkit.sim.releases import find_release
-from devkit.sim.request import NAMESPACES, REDUCED, PhoneRequest
-from devkit.sim.rootfs import BOOT_ID, RootPlan
+from devkit.sim.making import CONTROL_DIR, PhoneMaker
+from devkit.sim.request import REDUCED, PhoneRequest
+from devkit.sim.rootfs import BOOT_ID
 from devkit.sim.upkeep import AdbUpkeep
 from devkit.sim.wifi import own_address
 
-CONTROL_DIR = "control.d"
-PHONE_START_TIMEOUT_S = 10.0
 # An adb server takes whatever listens on an odd port of this range for an emulator.
 EMULATOR_PORTS = range(5555, 5586, 2)
 
@@ -48,6 +43,8 @@ def main(arguments: list[str]) -> int:
     for fd in (request.lock_fd, request.ready_fd, request.lifeline_fd):
         if fd is not None:
             os.set_inheritable(fd, False)
+    # What the phone's users have to see must not depend on the umask of whoever starts it.
+    os.umask(0o022)
     supervisor = Supervisor(request)
     try:
         supervisor.start()
@@ -76,16 +73,12 @@ class Supervisor:
     def __init__(self, request: PhoneRequest) -> None:
         self._request = request
         self._dir = state.phone_dir(request.name)
-        self._warden = 0
-        self._confinement = NAMESPACES
-        self._notice: str | None = None
+        self._maker = PhoneMaker(request, self._dir)
         self._link: Link | None = None
         self._desk: Desk | None = None
         self._control: ControlServer | None = None
         self._adb: AdbUpkeep | None = None
         self._serial = ""
-        self._image_fd = -1
-        self._hardware: Hardware | None = None
         self._moves_at = 0.0
         self._wakeup, self._signals = os.pipe()
         os.set_blocking(self._signals, False)
@@ -121,7 +114,7 @@ class Supervisor:
     @property
     def notice(self) -> str | None:
         """What the user should know about the phone that was started."""
-        return self._notice
+        return self._maker.notice
 
     def watch(self) -> None:
         """Return when the phone is to end."""
@@ -151,16 +144,16 @@ class Supervisor:
             self._control.close()
         if self._adb is not None:
             self._adb.end()
-        if self._warden:
+        if self._maker.warden:
             try:
                 # It kills pid 1 of the phone and ends when the kernel has cleared the namespace.
-                os.kill(self._warden, signal.SIGTERM)
-                os.waitpid(self._warden, 0)
+                os.kill(self._maker.warden, signal.SIGTERM)
+                os.waitpid(self._maker.warden, 0)
             except (ProcessLookupError, ChildProcessError):
                 pass
         if self._link is not None:
             self._link.end()
-        if self._confinement == REDUCED:
+        if self._maker.confinement == REDUCED:
             reduced.end_descendants(os.getpid(), set())
         state.remove_phone(self._request.name)
 
@@ -177,79 +170,8 @@ class Supervisor:
         self._desk.begin()
 
     def _start_phone(self, channel: socket.socket) -> None:
-        wanted = self._request.confinement
-        if wanted != REDUCED:
-            try:
-                self._start_in_namespaces(channel)
-                return
-            except refusals.Refused as error:
-                if wanted == NAMESPACES or self._request.abi not in (None, models.host_abi()):
-                    raise
-                self._notice = refusals.reduced_notice(error)
-                os.waitpid(self._warden, 0)
-        self._confinement = REDUCED
-        # Whatever its keeper leaves behind becomes ours, and ends in `end`.
-        namespaces.adopt_orphans()
-        setup = reduced.plan_reduced(self._request, self._dir, self._dir / CONTROL_DIR)
-        try:
-            reduced.prepare(setup)
-            self._warden, report = reduced.start_keeper(setup, channel, {self._request.lock_fd})
-            read_report(report, PHONE_START_TIMEOUT_S)
-        except (OSError, SetupFailed) as error:
-            raise SimError("the virtual phone does not start", evidence=str(error)) from None
-
-    def _start_in_namespaces(self, channel: socket.socket) -> None:
-        release = find_release(self._request.android or models.default_release(self._request.model))
-        abi = self._request.abi or models.host_abi()
-        needed = plan_foreign(abi)
-        system, key, self._image_fd = image.acquire_system(release)
-        properties = models.phone_properties(
-            self._request.model,
-            release,
-            abi=abi,
-            serial="SIM" + secrets.token_hex(5).upper(),
-            image=key[:8],
-        )
-        folders = [self._dir / name for name in ("root", "data", "shared", "adb", "hardware", "foreign")]
-        for folder in folders:
-            state.remove_tree(folder)
-            folder.mkdir(parents=True)
-            folder.chmod(0o771)
-        root, data, shared, keys, hardware, foreign = folders
-        if needed is not None:
-            write_libraries(needed, foreign)
-        files = plan_files(models.hardware_row(self._request.model), processors())
-        if files:
-            self._hardware = Hardware(hardware, files)
-            self._hardware.write()
-        limit = self._request.data_limit_bytes
-        control = self._dir / CONTROL_DIR
-        plan = RootPlan(
-            root,
-            system,
-            data if limit is None else None,
-            limit,
-            shared,
-            keys,
-            hardware,
-            control,
-            properties,
-            self._request.su,
-            (foreign, needed.qemu) if needed is not None else None,
-        )
-        setup = PhoneSetup(
-            plan,
-            release.wire,
-            self._request.auth,
-            self._dir / "adbd.log",
-            self._request.su,
-            self._request.memory_limit_bytes,
-        )
-        try:
-            self._warden, report = start_warden(setup, channel, {self._request.lock_fd})
-            read_report(report, PHONE_START_TIMEOUT_S)
-        except SetupFailed as error:
-            raise refusals.explain(error, log=_tail(setup.log_file)) from None
+        # What was made stays known when a later step fails: `end` ends it.
+        self._maker.make(channel)
 
     def _announce(self, port: int, started_at: float) -> None:
         assert self._adb is not None
@@ -276,7 +198,7 @@ class Supervisor:
                 model=self._request.model,
                 started_at=started_at,
                 state_dir=self._dir,
-                confinement=self._confinement,
+                confinement=self._maker.confinement,
             )
         )
 
@@ -295,19 +217,19 @@ class Supervisor:
     def _patience(self) -> float | None:
         assert self._adb is not None and self._desk is not None
         times = [self._adb.patience_s(reachable=self._desk.is_reachable)]
-        times += [REFRESH_S] if self._hardware is not None else []
+        times += [REFRESH_S] if self._maker.hardware is not None else []
         return min((each for each in times if each is not None), default=None)
 
     def _move_hardware(self) -> None:
         now = time.monotonic()
-        if self._hardware is None or now < self._moves_at:
+        if self._maker.hardware is None or now < self._moves_at:
             return
         self._moves_at = now + REFRESH_S
         try:
-            self._hardware.move(now)
+            self._maker.hardware.move(now)
         except OSError as error:
             _log(f"the hardware stands still: {error}")
-            self._hardware = None
+            self._maker.hardware = None
 
     def _handle_signals(self) -> bool:
         numbers = os.read(self._wakeup, 512)
@@ -317,9 +239,9 @@ class Supervisor:
         return bool(ending)
 
     def _warden_ended(self) -> bool:
-        pid, status = os.waitpid(self._warden, os.WNOHANG)
+        pid, status = os.waitpid(self._maker.warden, os.WNOHANG)
         if pid:
-            self._warden = 0
+            self._maker.warden = 0
             _log(f"warden ended with status {status:#x}")
         return bool(pid)
 
@@ -356,13 +278,6 @@ def _bind(port: int) -> socket.socket:
         if listener.getsockname()[1] not in EMULATOR_PORTS:
             return listener
         listener.close()
-
-
-def _tail(path: Path) -> str:
-    try:
-        return process.tail(path.read_bytes())
-    except OSError:
-        return ""
 
 
 def _answer(fd: int, error: DevkitError | None, notice: str | None = None) -> bool:

@@ -1,12 +1,16 @@
-"""The phone's two users. Root is mapped from the user who runs the phone; the shell user, 2000, is mapped
-from that root in a namespace below, without capabilities and with a view in which private folders are closed.
+"""The phone's two users, root and shell (2000).
 
-Both are the same user for the host, so files belong to root in root's eyes and to the shell in the shell's.
+Usually root is mapped from the user who runs the phone; the shell user is mapped from that root in a
+namespace below, without capabilities and with a view in which private folders are closed. Both are the same
+user for the host, so files belong to root in root's eyes and to the shell in the shell's.
+
+Where user namespaces are refused and root runs the phone, they are this machine's users 0 and 2000.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +24,13 @@ SHELL_ID = 2000
 
 @dataclass(frozen=True)
 class ShellWorld:
-    """The namespaces of the shell user; they live as long as these descriptors are open."""
+    """The namespaces of the shell user; they live as long as these descriptors are open.
 
-    mounts: int
-    users: int
+    Both are None where it is a user of this machine.
+    """
+
+    mounts: int | None = None
+    users: int | None = None
 
 
 def make_shell_world(read_only: Sequence[Path]) -> ShellWorld:
@@ -68,12 +75,35 @@ def make_shell_world(read_only: Sequence[Path]) -> ShellWorld:
         os.waitpid(pid, 0)
 
 
+def check_shell_user() -> ShellWorld:
+    """The world of a shell user that is one of this machine's.
+
+    Raises:
+        OSError: this process cannot become that user.
+    """
+    pid = os.fork()
+    if pid == 0:
+        problem = 0
+        try:
+            become_shell(ShellWorld())
+        except OSError as error:
+            problem = error.errno or 1
+        os._exit(min(problem, 255))
+    problem = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if problem:
+        raise OSError(problem, f"becoming user {SHELL_ID}: {os.strerror(problem)}")
+    return ShellWorld()
+
+
 def become_shell(world: ShellWorld) -> None:
     """Turn this process into one of the shell user, for good.
 
     Raises:
         OSError: it failed.
     """
+    if world.mounts is None or world.users is None:
+        namespaces.become_user(SHELL_ID)
+        return
     namespaces.join(world.mounts, namespaces.CLONE_NEWNS)
     namespaces.join(world.users, namespaces.CLONE_NEWUSER)
     namespaces.drop_privileges()
@@ -81,9 +111,13 @@ def become_shell(world: ShellWorld) -> None:
     os.close(world.users)
 
 
-def is_shell(pid: int | str, world_users: int) -> bool:
-    """Whether a process lives in the shell's namespace; False when it is gone."""
+def user_of(pid: int) -> int:
+    """Whose a process is: ROOT_ID, or SHELL_ID, also when it is gone. To be asked by the phone's root."""
     try:
-        return os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), os.fstat(world_users))
+        if not os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), os.stat("/proc/self/ns/user")):
+            return SHELL_ID
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return SHELL_ID
+    owner = re.search(r"^Uid:\s*\d+\s+(\d+)", status, re.MULTILINE)
+    return SHELL_ID if owner is None or int(owner[1]) == SHELL_ID else ROOT_ID

@@ -1,6 +1,7 @@
-"""docker_like.py PROGRAM ARGS…: runs a program under a seccomp filter like Docker's default one.
+"""docker_like.py [--users-only] PROGRAM ARGS…: a program under a seccomp filter like Docker's default one.
 
-No namespaces, no mounts, no change of personality; the filter is inherited and cannot be left.
+No namespaces, no mounts, no change of personality; the filter is inherited and cannot be left. With
+--users-only nothing is refused but user namespaces, as on hardened servers.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _HARMLESS_PERSONALITIES = (0x0, 0x8, 0xFFFFFFFF)
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
 _NEW_NAMESPACES = 0x7E020000 | 0x80
+_NEW_USERS = 0x10000000
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _LOAD, _JUMP_EQUAL, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
 _NUMBER_OFFSET, _FIRST_ARGUMENT_OFFSET = 0, 16
@@ -36,6 +38,30 @@ _NUMBER_OFFSET, _FIRST_ARGUMENT_OFFSET = 0, 16
 
 def main(argv: list[str]) -> None:
     column = {"x86_64": 0, "aarch64": 1}[os.uname().machine]
+    users_only = argv[0] == "--users-only"
+    install(no_user_namespaces(column) if users_only else docker(column))
+    argv = argv[users_only:]
+    os.execvp(argv[0], argv)
+
+
+def no_user_namespaces(column: int) -> list[tuple[int, int, int, int]]:
+    filters = [
+        (_LOAD, 0, 0, _NUMBER_OFFSET),
+        (_JUMP_EQUAL, 0, 1, _CLONE3[column]),
+        (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
+    ]
+    for number in (_REFUSED["unshare"][column], _CLONE[column]):
+        filters += [
+            (_JUMP_EQUAL, 0, 4, number),
+            (_LOAD, 0, 0, _FIRST_ARGUMENT_OFFSET),
+            (_JUMP_ANY_BIT, 0, 1, _NEW_USERS),
+            (_RETURN, 0, 0, _ERROR | errno.EPERM),
+            (_RETURN, 0, 0, _ALLOW),
+        ]
+    return [*filters, (_RETURN, 0, 0, _ALLOW)]
+
+
+def docker(column: int) -> list[tuple[int, int, int, int]]:
     filters = [(_LOAD, 0, 0, _NUMBER_OFFSET)]
     for numbers in _REFUSED.values():
         filters += [
@@ -59,6 +85,10 @@ def main(argv: list[str]) -> None:
         (_RETURN, 0, 0, _ERROR | errno.EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
+    return filters
+
+
+def install(filters: list[tuple[int, int, int, int]]) -> None:
     code = b"".join(struct.pack("HBBI", *instruction) for instruction in filters)
     buffer = ctypes.create_string_buffer(code)
     program = struct.pack("HxxxxxxQ", len(filters), ctypes.addressof(buffer))
@@ -68,7 +98,6 @@ def main(argv: list[str]) -> None:
         pointer = ctypes.c_char_p(program) if option == 22 else zero
         if libc.prctl(option, argument, pointer, zero, zero) != 0:
             raise OSError(ctypes.get_errno(), f"prctl {option}")
-    os.execvp(argv[0], argv)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from devkit.sim.crashes.signals import SignalInfo, parse_siginfo
 from devkit.sim.crashes.threads import StoppedThreads, thread_name, tracer_of
 from devkit.sim.logs.wire import CRASH, ERROR, FATAL, INFO, LogWriter
 from devkit.sim.services import PhoneFacts, Service, Sockets
-from devkit.sim.users import ROOT_ID, SHELL_ID
+from devkit.sim.users import user_of
 
 CRASH_SOCKET = "tombstoned_crash"
 LINKER_SOCKET = "linker"
@@ -198,7 +198,7 @@ class _CrashDump:
                 crash = collector.collect(
                     dict(self._facts.properties),
                     api_level=self._facts.api_level,
-                    uid=_user_of(pid),
+                    uid=user_of(pid),
                     message=self._request.message,
                 )
             finally:
@@ -245,11 +245,3 @@ def _is_native(pid: int) -> bool:
         return os.readlink(f"/proc/{pid}/exe").startswith(("/system/", "/data/", "/sdcard/", "/storage/"))
     except OSError:
         return False
-
-
-def _user_of(pid: int) -> int:
-    try:
-        own = os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), os.stat("/proc/self/ns/user"))
-    except OSError:
-        return SHELL_ID
-    return ROOT_ID if own else SHELL_ID
