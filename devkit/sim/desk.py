@@ -10,6 +10,7 @@ from typing import Any
 
 from devkit import paths
 from devkit.errors import SimError, UsageError
+from devkit.sim import clock
 from devkit.sim.faults.catalog import ADBD, Trouble, plan_trouble
 from devkit.sim.link import Link
 from devkit.sim.link_orders import OFFLINE, UNPLUGGED, UP, LinkOrder, LinkReport
@@ -19,7 +20,6 @@ from devkit.sim.wifi import WIFI_FILE, check_address
 
 # Read by the phone's adbd; the folder is visible to it, and only to read.
 FAULTS_FILE = "faults.json"
-CLOCK_FILE = "clock"
 
 
 class Desk:
@@ -30,6 +30,7 @@ class Desk:
         folder: where its adbd looks for FAULTS_FILE.
         settings: the link as it is without faults.
         wifi: the phone's address on the Wi-Fi.
+        preload: the library that makes the clock of programs jump, None where that is not possible.
         reconnect: has the adb server (un)list the phone after the link's state changed.
     """
 
@@ -40,6 +41,7 @@ class Desk:
         settings: LinkSettings,
         *,
         wifi: str,
+        preload: str | None,
         reconnect: Callable[[bool], None],
     ) -> None:
         self._link = link
@@ -48,6 +50,7 @@ class Desk:
         self._own_wifi = wifi
         self._wifi: str | None = wifi
         self._reconnect = reconnect
+        self._preload = preload
         self._troubles: dict[str, Trouble] = {}
         self._order = LinkOrder()
         self._cuts_before = 0
@@ -194,12 +197,7 @@ class Desk:
         }
         data.update(once or {})
         paths.write_atomically(self._folder / FAULTS_FILE, json.dumps(data))
-        # For scripts, which do not read JSON.
-        clock = self._folder / CLOCK_FILE
-        if "clock" in data:
-            paths.write_atomically(clock, f"{data['clock']['by']}\n")
-        else:
-            clock.unlink(missing_ok=True)
+        clock.set_jump(self._folder, data.get("clock", {}).get("by"), preload=self._preload)
 
     def _obey(self, *, refresh: bool = False) -> LinkReport:
         self._order = self._wanted_order()

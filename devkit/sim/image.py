@@ -17,12 +17,12 @@ from pathlib import Path
 
 from devkit import paths
 from devkit.errors import SimError
-from devkit.sim import elf, foreign, ldcache
+from devkit.sim import clock, elf, foreign, ldcache
 from devkit.sim.native import attach
 from devkit.sim.releases import RELEASES_FILE, Release
 
 # Raise it whenever the same sources give another image.
-GENERATOR_VERSION = 3
+GENERATOR_VERSION = 4
 CONTENTS_FILE = Path(__file__).parent / "system" / "contents.yaml"
 # Scripts for all releases; those in bin-RELEASE replace them.
 SCRIPTS_DIR = Path(__file__).parent / "system" / "bin"
@@ -142,7 +142,7 @@ def plan_system(release: Release) -> SystemPlan:
         programs.pop(name, None)
     # What decides over the name of the image is the same for all releases: see _prune.
     sources = [loader, shell, *programs.values(), CONTENTS_FILE, RELEASES_FILE]
-    sources += [*sorted(SCRIPTS_DIR.parent.glob("bin*/*")), attach.linker_hook()]
+    sources += [*sorted(SCRIPTS_DIR.parent.glob("bin*/*")), attach.linker_hook(), attach.clock_library()]
     for name in release.removed_tools:
         programs.pop(name, None)
         scripts.pop(name, None)
@@ -188,6 +188,10 @@ def build_system(plan: SystemPlan, target: Path) -> None:
         (etc / name).write_text(text, encoding="utf-8")
     cache = {name: f"/system/{LIB_DIR}/{name}" for name in found}
     cache[LOADER_PATHS[os.uname().machine].name] = f"/system/{LOADER}"
+    shutil.copyfile(attach.clock_library(), libraries / clock.LIBRARY)
+    (libraries / clock.LIBRARY).chmod(0o755)
+    # There while the phone's clock is wrong.
+    (etc / "ld.so.preload").symlink_to(clock.FOLDER / clock.PRELOAD_FILE)
     (etc / "ld.so.cache").write_bytes(ldcache.write_cache(cache, ldcache.FLAGS[os.uname().machine]))
 
 

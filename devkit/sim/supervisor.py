@@ -20,7 +20,7 @@ from typing import Any
 
 from devkit import paths
 from devkit.errors import DevkitError, SimError
-from devkit.sim import reduced, state
+from devkit.sim import clock, image, models, reduced, state
 from devkit.sim.adbserver import LOCALHOST
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
@@ -166,8 +166,19 @@ class Supervisor:
         self._link = start_link(listener, channel, {self._request.lock_fd})
         settings = LinkSettings.from_dict(self._request.link or {})
         wifi = own_address(listener.getsockname()[1])
-        self._desk = Desk(self._link, control, settings, wifi=wifi, reconnect=self._link_changed)
+        self._desk = Desk(
+            *(self._link, control, settings),
+            wifi=wifi,
+            preload=self._preload(),
+            reconnect=self._link_changed,
+        )
         self._desk.begin()
+
+    def _preload(self) -> str | None:
+        # A library of this processor is not for programs of another.
+        if self._request.abi not in (None, models.host_abi()) or not clock.can_preload():
+            return None
+        return f"/system/{image.LIB_DIR}/{clock.LIBRARY}"
 
     def _start_phone(self, channel: socket.socket) -> None:
         # What was made stays known when a later step fails: `end` ends it.

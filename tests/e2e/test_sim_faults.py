@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import shutil
 import stat
 import subprocess
 import threading
@@ -18,7 +19,7 @@ import pytest
 
 from devkit import sim
 from devkit.errors import SimError, UsageError
-from devkit.sim import Phone
+from devkit.sim import Phone, clock
 from devkit.sim.faults import FAULTS
 
 ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
@@ -447,6 +448,79 @@ def test_the_clock_jumps(phone: Phones) -> None:
         assert phone.shell("date -u -d @0 +%Y") == "1970\n"
     phone.heal("clock")
     assert abs(behind()) < 5
+
+
+@pytest.fixture(scope="module")
+def clock_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    program = tmp_path_factory.mktemp("uhr 时钟") / "clock"
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    assert compiler, "script/test installs a compiler"
+    source = Path(__file__).parents[1] / "data/clock/clock.cpp"
+    # The phone has no C++ library.
+    flags = ["-O1", "-pthread", "-static-libstdc++", "-static-libgcc"]
+    subprocess.run([compiler, *flags, source, "-o", program], check=True)
+    return program
+
+
+@pytest.mark.skipif(not clock.can_preload(), reason="this C library cannot wait by another clock")
+@pytest.mark.parametrize("by", [86_400, -7200, 400_000_000])
+def test_programs_see_the_jump_and_wait_as_long_as_before(
+    phone: Phones, clock_program: Path, by: int
+) -> None:
+    assert phone.adb("push", clock_program, "/data/local/tmp/clock").returncode == 0
+    phone.break_("clock", by=by)
+    words = [line.split() for line in phone.shell("/data/local/tmp/clock").splitlines()]
+    times = [int(value) for name, value in words if name == "time"]
+    waits = {name: float(value) for name, value in words if name != "time"}
+    assert len(times) == 6 and all(abs(told - time.time() - by) < 10 for told in times), times
+    assert len(waits) == 6 and all(0.15 < waited < 5 for waited in waits.values()), waits
+    phone.heal("clock")
+    told = int(phone.shell("/data/local/tmp/clock | head -n 1").split()[1])
+    assert abs(told - time.time()) < 10
+
+
+@pytest.mark.skipif(not clock.can_preload(), reason="this C library cannot wait by another clock")
+def test_a_running_program_sees_the_clock_jump_again(phone: Phones, clock_program: Path) -> None:
+    assert phone.adb("push", clock_program, "/data/local/tmp/clock").returncode == 0
+    phone.break_("clock", by=5000)
+    command = [ADB, "-P", str(phone.record.adb_port), "-s", phone.record.serial]
+    with subprocess.Popen(
+        [*command, "shell", "-T", "/data/local/tmp/clock follow"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as running:  # fmt: skip
+        assert running.stdin and running.stdout
+        assert abs(int(running.stdout.readline()) - time.time() - 5000) < 10
+        for ahead in (-9000, 0):
+            if ahead:
+                phone.break_("clock", by=ahead)
+            else:
+                phone.heal("clock")
+            running.stdin.write("\n")
+            running.stdin.flush()
+            assert abs(int(running.stdout.readline()) - time.time() - ahead) < 10
+        running.stdin.close()
+
+
+def test_the_log_tombstones_and_times_of_files_agree_with_the_jump(phone: Phones, tmp_path: Path) -> None:
+    by = 40 * 86_400
+    day = time.strftime("%m-%d", time.gmtime(time.time() + by))
+    phone.break_("clock", by=by)
+    phone.shell("logcat -c; log -t Jumped hello; sh -c 'kill -SEGV $$'; true")
+    logged = phone.shell("logcat -d -b main,crash -v year")
+    stamps = {line[5:10] for line in logged.splitlines() if not line.startswith("-----")}
+    next_day = time.strftime("%m-%d", time.gmtime(time.time() + by))
+    assert stamps <= {day, next_day} and "Jumped" in logged and "signal 11" in logged
+    (tmp_path / "tree/inner").mkdir(parents=True)
+    (tmp_path / "tree/inner/file").write_text("x")
+    os.utime(tmp_path / "tree/inner/file", (1_000_000_000, 1_000_000_000))
+    assert phone.adb("push", tmp_path / "tree", "/data/local/tmp/jumped").returncode == 0
+    phone.shell("touch /data/local/tmp/touched")
+    names = "/data/local/tmp/jumped /data/local/tmp/touched"
+    for told in phone.shell(f"stat -c %Y {names}").split():
+        assert abs(int(told) - time.time() - by) < 60
+    # A pushed file has the time the host gave it, whatever the phone's clock says.
+    assert phone.shell("stat -c %Y /data/local/tmp/jumped/inner/file") == "1000000000\n"
+    phone.shell("rm -r /data/local/tmp/jumped /data/local/tmp/touched")
 
 
 # ---- the desk

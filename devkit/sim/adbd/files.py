@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from devkit.sim.clock import jump_s, now_ns
+
 
 class SyncFailure(Exception):
     """A request cannot be fulfilled; its text goes to the client, which ends the session."""
@@ -56,6 +58,16 @@ def create(path: bytes, mode: int) -> int:
     return fd
 
 
+def renew_folder(of: bytes) -> None:
+    """The folder of what has just been made is as new as the phone's clock says: the kernel has its own."""
+    if jump_s():
+        now = now_ns()
+        try:
+            os.utime(os.path.dirname(of), ns=(now, now))
+        except OSError:
+            pass  # It may be another's.
+
+
 def make_link(target: bytes, path: bytes) -> None:
     """Make a symbolic link, with its folders, in place of what is there.
 
@@ -90,11 +102,15 @@ def write_all(fd: int, data: memoryview) -> None:
 
 def _make_folders(path: bytes, what: str) -> None:
     parent = b"/"
+    made = []
     for name in path.split(b"/"):
         parent = os.path.join(parent, name)
         try:
             os.mkdir(parent, 0o775)
+            made.append(parent)
         except FileExistsError:
             continue
         except OSError as error:
             raise failure(what, error) from None
+    for folder in made:
+        renew_folder(folder)

@@ -217,6 +217,7 @@ class _Session:
         # adbd sets the time after its OKAY, which lets a client on another stream see the wrong one.
         if not dry_run:
             try:
+                files.renew_folder(path)
                 os.utime(path, (mtime, mtime), follow_symlinks=False)
             except OSError:
                 pass

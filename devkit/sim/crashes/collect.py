@@ -7,6 +7,7 @@ import re
 import time
 from pathlib import Path
 
+from devkit.sim.clock import now_ns
 from devkit.sim.crashes.memory import Memory, read_maps
 from devkit.sim.crashes.registers import Processor, Registers
 from devkit.sim.crashes.report import Crash, MapLine, MemoryDump, ThreadReport, probable_cause
@@ -166,7 +167,7 @@ class Collector:
 
 
 def _timestamp() -> str:
-    now = time.time_ns()
+    now = now_ns()
     local = time.localtime(now // 10**9)
     return time.strftime("%Y-%m-%d %H:%M:%S", local) + f".{now % 10**9:09}" + time.strftime("%z", local)
 

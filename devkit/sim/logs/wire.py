@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
-import time
+
+from devkit.sim.clock import now_ns
 
 LOGDW = "logdw"
 LOGDR = "logdr"
@@ -69,7 +70,7 @@ class LogWriter:
     ) -> None:
         """`write` with a tag and a message of bytes."""
         pid, tid = author or (os.getpid(), os.getpid())
-        now = time.time_ns()
+        now = now_ns()
         head = DATAGRAM.pack(log_id, tid & 0xFFFF, now // 10**9, now % 10**9)
         credentials = (socket.SOL_SOCKET, socket.SCM_CREDENTIALS, CREDENTIALS.pack(pid, 0, 0))
         try:

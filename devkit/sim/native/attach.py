@@ -53,6 +53,11 @@ def linker_hook() -> Path:
     return PREBUILT / f"linker_hook-{os.uname().machine}"
 
 
+def clock_library() -> Path:
+    """What programs load while the phone's clock is wrong, for this machine's processor."""
+    return PREBUILT / f"clock-{os.uname().machine}"
+
+
 def with_hook(loader: bytes, hook: bytes) -> bytes:
     """A copy of ld.so in which the hook runs first.
 

@@ -13,15 +13,16 @@ PROCESSORS = ("x86_64", "aarch64")
 # The compiler that made what is in prebuilt/; another one makes other bytes.
 ZIG_VERSION = "0.17.1"
 _OPTIONS = (
-    *("-std=c11", "-Os", "-ffreestanding", "-nostdlib", "-static", "-fPIC", "-fvisibility=hidden"),
+    *("-std=c11", "-Os", "-ffreestanding", "-nostdlib", "-fPIC", "-fvisibility=hidden"),
     *("-fno-stack-protector", "-fno-sanitize=all", "-fno-builtin"),
     *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
     *("-Wall", "-Wextra", "-Werror", "-Wl,--build-id=none", "-Wl,--gc-sections", "-s"),
 )
 _PROGRAMS = {
-    "applet": (),
+    "applet": ("-static",),
     # Small pages keep its parts together: it is mapped as one piece behind ld.so.
-    "linker_hook": ("-Wl,-e,hook_start", "-Wl,-z,max-page-size=4096"),
+    "linker_hook": ("-static", "-Wl,-e,hook_start", "-Wl,-z,max-page-size=4096"),
+    "clock": ("-shared", "-Wl,-soname,libdevkit_clock.so"),
 }
 
 
