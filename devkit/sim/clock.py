@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from devkit import paths
+from devkit.sim.places import control_folder
 
 LIBRARY = "libdevkit_clock.so"
 PAGE_FILE = "clock.page"
@@ -21,8 +22,6 @@ PRELOAD_FILE = "preload"
 # The functions that clock.c calls are there since then.
 _FIRST_GLIBC = (2, 30)
 _SECONDS = struct.Struct("<q")
-# Where that folder appears on the phone.
-FOLDER = Path("/dev/.devkit")
 
 
 def set_jump(folder: Path, seconds: int | None, *, preload: str | None) -> None:
@@ -48,10 +47,10 @@ def set_jump(folder: Path, seconds: int | None, *, preload: str | None) -> None:
             paths.write_atomically(folder / name, text + "\n")
 
 
-def jump_s(folder: Path = FOLDER) -> int:
+def jump_s() -> int:
     """How many seconds the phone's clock is ahead. To be asked on the phone."""
     try:
-        with open(folder / PAGE_FILE, "rb") as file:
+        with open(control_folder() / PAGE_FILE, "rb") as file:
             return int(_SECONDS.unpack(file.read(_SECONDS.size))[0])
     except (OSError, struct.error):
         return 0

@@ -19,6 +19,7 @@ from devkit import paths
 from devkit.errors import SimError
 from devkit.sim import clock, elf, foreign, ldcache
 from devkit.sim.native import attach
+from devkit.sim.places import control_folder
 from devkit.sim.releases import RELEASES_FILE, Release
 
 # Raise it whenever the same sources give another image.
@@ -191,7 +192,7 @@ def build_system(plan: SystemPlan, target: Path) -> None:
     shutil.copyfile(attach.clock_library(), libraries / clock.LIBRARY)
     (libraries / clock.LIBRARY).chmod(0o755)
     # There while the phone's clock is wrong.
-    (etc / "ld.so.preload").symlink_to(clock.FOLDER / clock.PRELOAD_FILE)
+    (etc / "ld.so.preload").symlink_to(control_folder() / clock.PRELOAD_FILE)
     (etc / "ld.so.cache").write_bytes(ldcache.write_cache(cache, ldcache.FLAGS[os.uname().machine]))
 
 

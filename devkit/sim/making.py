@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
 from pathlib import Path
 
@@ -36,6 +37,7 @@ class PhoneMaker:
         self._request = request
         self._dir = folder
         self._image_fd = -1
+        self._short: Path | None = None
         self.warden = 0
         self.confinement = NAMESPACES
         self.notice: str | None = None
@@ -68,16 +70,30 @@ class PhoneMaker:
             if wanted != AUTO or self._is_foreign():
                 raise refusal
             self.notice = refusals.reduced_notice(refusal)
+        missing = [
+            option
+            for option, asked in (("--su", self._request.su), ("--storage", self._request.data_limit_bytes))
+            if asked
+        ]
+        if missing:
+            text = f"on a reduced phone cannot be had: {', '.join(missing)}"
+            self.notice = f"{self.notice}\n{text}" if self.notice else text
         self.confinement = REDUCED
         # Whatever its keeper leaves behind becomes ours, and ends in `end`.
         namespaces.adopt_orphans()
         setup = reduced.plan_reduced(self._request, self._dir, self._dir / CONTROL_DIR)
+        self._short = setup.short
         try:
             reduced.prepare(setup)
             self.warden, report = reduced.start_keeper(setup, channel, {self._request.lock_fd})
             read_report(report, PHONE_START_TIMEOUT_S)
         except (OSError, SetupFailed) as error:
             raise SimError("the virtual phone does not start", evidence=str(error)) from None
+
+    def clean_up(self) -> None:
+        """Remove what a reduced phone has outside of its folder, if its keeper could not."""
+        if self._short is not None:
+            shutil.rmtree(self._short, ignore_errors=True)
 
     def _may_try(self, kind: str, refusal: refusals.Refused | None) -> bool:
         wanted = self._request.confinement

@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from devkit.sim.family import descendants
 from devkit.sim.logs.wire import INFO, KERNEL, MAIN, LogWriter
+from devkit.sim.places import is_reduced
 from devkit.sim.services import PhoneFacts, Service, Sockets
 from devkit.sim.users import SHELL_ID
 
@@ -67,10 +69,12 @@ def choose_victim(used: list[Usage]) -> Usage:
 
 def usages(own: int) -> Iterable[Usage]:
     """All programs of the phone; its services do not count, nor does the reader itself."""
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) in (1, own):
+    # A reduced phone's programs are those below its keeper.
+    pids = descendants(os.getppid()) if is_reduced() else [int(n) for n in os.listdir("/proc") if n.isdigit()]
+    for pid in pids:
+        if pid in (1, own):
             continue
-        folder = Path("/proc") / name
+        folder = Path(f"/proc/{pid}")
         try:
             virtual, resident, shared = (folder / "statm").read_text().split()[:3]
             comm = (folder / "comm").read_text(encoding="utf-8", errors="replace").rstrip("\n")
@@ -78,7 +82,7 @@ def usages(own: int) -> Iterable[Usage]:
             continue
         if int(resident) and not (comm in _SERVICES and _is_service(folder)):
             sizes = (int(pages) * _PAGE_KIB for pages in (resident, virtual, shared))
-            yield Usage(int(name), comm, *sizes)
+            yield Usage(pid, comm, *sizes)
 
 
 def kill_line(victim: Usage, total_kib: int, limit_kib: int) -> str:

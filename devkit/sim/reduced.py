@@ -10,8 +10,10 @@ import dataclasses
 import hashlib
 import os
 import secrets
+import shutil
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,23 +21,35 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from devkit.sim import image, landlock, models, namespaces
+from devkit.errors import SimError
+from devkit.sim import clock, image, landlock, models, namespaces, places
 from devkit.sim.adbd import control, daemon, shell
 from devkit.sim.adbd.auth import Keyring
 from devkit.sim.adbd.faults import FaultBoard, Places
 from devkit.sim.adbd.handover import Handover
 from devkit.sim.adbd.log import log
 from devkit.sim.adbd.release import WireRelease
+from devkit.sim.family import end_descendants
 from devkit.sim.init import redirect_output, report_to, run_child
+from devkit.sim.logs.read import log_reboot
+from devkit.sim.native import attach
 from devkit.sim.power import boot_seconds, forget_properties, reboot_is_wanted
 from devkit.sim.releases import find_release
 from devkit.sim.request import REDUCED, PhoneRequest
+from devkit.sim.service_list import services_of
+from devkit.sim.services import PhoneFacts, Services
+from devkit.sim.users import ShellWorld
 
 # Of the phone's scripts those that work anywhere; everything else is this machine's.
 SCRIPTS = ("date", "getprop", "setprop", "ps", "pgrep", "pidof", "uptime", "which")
+# Programs of the phone whose work its services do.
+APPLETS = ("logcat", "log")
+CRASH_LIBRARY = "libdevkit_crash.so"
 SHELL = "/bin/sh"
 PROPERTY = "ro.devkit.confinement"
 _RESTART_PAUSE_S = 0.2
+# Those that are the user's own come first; what holds blanks or colons cannot be preloaded from.
+_SHORT_PLACES = ("/tmp", "/var/tmp", "/dev/shm")
 _HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -46,14 +60,18 @@ class ReducedSetup:
     Args:
         folder: of the phone; `data` in it is what programs may write.
         control: where the supervisor says what is wrong with the phone.
+        short: a folder with a short name: those of sockets must not be long.
+        memory_limit_bytes: what its programs may use together, None without a limit.
     """
 
     folder: Path
     control: Path
+    short: Path
     properties: Mapping[str, str]
     release: WireRelease
     auth: bool
     log_file: Path
+    memory_limit_bytes: int | None = None
 
     @property
     def data(self) -> Path:
@@ -69,6 +87,37 @@ class ReducedSetup:
     def scripts(self) -> Path:
         """The folder that comes first on PATH."""
         return self.folder / "bin"
+
+    @property
+    def tombstones(self) -> Path:
+        """Where reports of crashes go. Not below `data`: the shell must not write there."""
+        return self.folder / "tombstones"
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The variables that lead to all this."""
+        return {
+            places.SOCKETS_VARIABLE: str(self.short),
+            places.CONTROL_VARIABLE: str(self.control),
+            places.TOMBSTONES_VARIABLE: str(self.tombstones),
+            "DEVKIT_PROPERTIES": str(self.property_folder),
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its programs get."""
+        return self.places | {
+            "PATH": f"{self.scripts}:{os.environ.get('PATH') or _HOST_PATH}",
+            "HOME": str(self.data),
+            "TMPDIR": str(self.data),
+            "SHELL": SHELL,
+            "USER": "shell",
+            "LOGNAME": "shell",
+            # A C library built into AddressSanitizer would not stand behind another.
+            "LD_PRELOAD": str(self.short / CRASH_LIBRARY),
+            "ASAN_OPTIONS": "verify_asan_link_order=0",
+            "HOSTNAME": self.properties.get("ro.product.device", "localhost"),
+        }
 
 
 def fingerprint_part() -> str:
@@ -93,7 +142,28 @@ def plan_reduced(request: PhoneRequest, folder: Path, control: Path) -> ReducedS
         image="r" + fingerprint_part(),
     )
     properties[PROPERTY] = REDUCED
-    return ReducedSetup(folder, control, properties, release.wire, request.auth, folder / "adbd.log")
+    return ReducedSetup(
+        *(folder, control, make_short_folder(), properties, release.wire, request.auth, folder / "adbd.log"),
+        request.memory_limit_bytes,
+    )
+
+
+def make_short_folder() -> Path:
+    """A new folder of this user, with a name that leaves room for sockets.
+
+    Raises:
+        SimError: there is no place for one.
+    """
+    for base in _SHORT_PLACES:
+        try:
+            return Path(tempfile.mkdtemp(prefix="devkit-", dir=base))
+        except OSError:
+            continue
+    raise SimError(
+        "there is no place for the sockets of a reduced phone",
+        evidence="nothing can be written to " + " or ".join(map(str, _SHORT_PLACES)),
+        hints=["make /tmp writable: sockets have no room for long paths"],
+    )
 
 
 def prepare(setup: ReducedSetup) -> None:
@@ -102,8 +172,14 @@ def prepare(setup: ReducedSetup) -> None:
     Raises:
         OSError: a file cannot be written.
     """
-    for folder in (setup.data, setup.scripts, setup.property_folder / "changed", setup.folder / "adb"):
+    needed = (setup.data, setup.scripts, setup.property_folder / "changed", setup.folder / "adb")
+    for folder in (*needed, setup.tombstones):
         folder.mkdir(parents=True, exist_ok=True)
+    for name in APPLETS:
+        shutil.copyfile(attach.applet(), setup.scripts / name)
+        (setup.scripts / name).chmod(0o755)
+    for name, library in ((CRASH_LIBRARY, attach.crash_library()), (clock.LIBRARY, attach.clock_library())):
+        shutil.copyfile(library, setup.short / name)
     text = "".join(f"{key}={value}\n" for key, value in sorted(setup.properties.items()))
     (setup.property_folder / "build.prop").write_text(text, encoding="utf-8")
     for name in SCRIPTS:
@@ -125,24 +201,6 @@ def start_keeper(setup: ReducedSetup, channel: socket.socket, keep_fds: set[int]
         run_child(lambda: _keeper(setup, channel, codecs, supervisor, report_write, keep_fds))
     os.close(report_write)
     return pid, report_read
-
-
-def end_descendants(ancestor: int, keep: set[int]) -> None:
-    """Kill every process below `ancestor` until none is left, whatever it starts meanwhile.
-
-    The caller must have adopted orphans (`namespaces.adopt_orphans`), else some get away.
-
-    Args:
-        keep: processes that stay, with what is below them.
-    """
-    while found := _descendants(ancestor, keep):
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        _reap(set(found))
-        time.sleep(0.01)
 
 
 def _keeper(
@@ -171,7 +229,9 @@ def _keeper(
         os._exit(1)
     namespaces.set_process_title("devkit-phone")
     control.CHANGED_PROPERTIES = setup.property_folder / "changed"
+    os.environ.update(setup.places)
     report_to(report, ok=True)
+    services = _start_services(setup)
     adbd = 0
     # A signal that comes just before a wait would be seen only after it: take it there.
     waited = {signal.SIGTERM, signal.SIGCHLD}
@@ -184,21 +244,41 @@ def _keeper(
                     run_child(lambda: _adbd(setup, channel, codecs))
             if signal.sigwait(waited) == signal.SIGTERM:
                 ending.append(signal.SIGTERM)
-            for pid in _reap_all():
+            for pid, status in _reap_all():
                 if pid == adbd:
                     log("adbd ended, starting it again")
                     adbd = 0
+                elif not ending:
+                    services.handle_end(pid, status)
             if not adbd and not ending:
-                end_descendants(os.getpid(), set())
+                end_descendants(os.getpid(), services.pids)
                 _pause(setup, channel)
     finally:
         end_descendants(os.getpid(), set())
+        shutil.rmtree(setup.short, ignore_errors=True)
+
+
+def _start_services(setup: ReducedSetup) -> Services:
+    facts = PhoneFacts(
+        setup.properties, setup.environment, su=False, memory_limit_bytes=setup.memory_limit_bytes
+    )
+    keeper = os.getpid()
+
+    def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, set())
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        namespaces.die_with_parent()
+        if os.getppid() != keeper:
+            os._exit(1)
+
+    return Services(facts, ShellWorld(), services_of(facts, ShellWorld()), prepare)
 
 
 def _pause(setup: ReducedSetup, channel: socket.socket) -> None:
     if not reboot_is_wanted():
         time.sleep(_RESTART_PAUSE_S)
         return
+    log_reboot()
     deadline = time.monotonic() + boot_seconds()
     handover = Handover(channel)
     while (left := deadline - time.monotonic()) > 0 and signal.SIGTERM not in signal.sigpending():
@@ -217,21 +297,11 @@ def _adbd(setup: ReducedSetup, channel: socket.socket, codecs: dict[int, Any]) -
     os.umask(0o022)
     _confine(setup)
     shell.SHELL = SHELL
-    environment = {
-        "PATH": f"{setup.scripts}:{os.environ.get('PATH') or _HOST_PATH}",
-        "HOME": str(setup.data),
-        "TMPDIR": str(setup.data),
-        "SHELL": SHELL,
-        "USER": "shell",
-        "LOGNAME": "shell",
-        "DEVKIT_PROPERTIES": str(setup.property_folder),
-        "DEVKIT_CONTROL": str(setup.control),
-        "HOSTNAME": setup.properties.get("ro.product.device", "localhost"),
-    }
-    config = daemon.DaemonConfig(setup.properties, environment, setup.release, codecs)
+    config = daemon.DaemonConfig(setup.properties, setup.environment, setup.release, codecs)
     if setup.auth:
         config = dataclasses.replace(config, keyring=Keyring(setup.folder / "adb"))
-    faults = FaultBoard(Places(setup.control, setup.data, setup.property_folder / "changed"))
+    library = setup.short / clock.LIBRARY if clock.can_preload() else None
+    faults = FaultBoard(Places(setup.control, setup.data, setup.property_folder / "changed", library))
     faults.refresh()
     config = dataclasses.replace(config, faults=faults)
     log("adbd is up (reduced): " + daemon.Daemon(config).banner().decode())
@@ -253,43 +323,13 @@ def _confine(setup: ReducedSetup) -> None:
         log("no Landlock here: programs of the phone can write wherever this user can")
 
 
-def _descendants(ancestor: int, keep: set[int]) -> list[int]:
-    parents: dict[int, int] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if fields[0] not in (b"Z", b"X"):
-            parents[int(entry)] = int(fields[1])
-    found: list[int] = []
-    waiting = [ancestor]
-    while waiting:
-        parent = waiting.pop()
-        below = [pid for pid, its in parents.items() if its == parent and pid not in keep]
-        found += below
-        waiting += below
-    return found
-
-
-def _reap(pids: set[int]) -> None:
-    for pid in pids:
-        try:
-            os.waitpid(pid, os.WNOHANG)
-        except ChildProcessError:
-            pass
-
-
-def _reap_all() -> list[int]:
-    ended: list[int] = []
+def _reap_all() -> list[tuple[int, int]]:
+    ended: list[tuple[int, int]] = []
     while True:
         try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
             return ended
         if pid == 0:
             return ended
-        ended.append(pid)
+        ended.append((pid, status))

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from devkit.sim import namespaces, users
 from devkit.sim.adbd.log import log
+from devkit.sim.places import socket_path
 from devkit.sim.users import ShellWorld
 
-SOCKET_FOLDER = Path("/dev/socket")
 _RESTART_PAUSE_S = 0.1
 _END_ROUNDS = 20
 
@@ -67,15 +67,31 @@ class Service:
 
 
 class Services:
-    """The running services of a phone; to be used by init only."""
+    """The running services of a phone; to be used by init only.
 
-    def __init__(self, facts: PhoneFacts, world: ShellWorld, services: list[Service]) -> None:
+    Args:
+        prepare: called first in the process of each.
+    """
+
+    def __init__(
+        self,
+        facts: PhoneFacts,
+        world: ShellWorld,
+        services: list[Service],
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
         self._facts = facts
+        self._prepare = prepare
         self._world = world
         self._sockets = {service.name: _open_sockets(service.sockets) for service in services}
         self._running: dict[int, Service] = {}
         for service in services:
             self._start(service)
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes of the services."""
+        return set(self._running)
 
     def handle_end(self, pid: int, status: int) -> bool:
         """Start a service again that has ended; False when the process was none."""
@@ -118,6 +134,7 @@ class Services:
             self._running[pid] = service
             return
         try:
+            self._prepare()
             namespaces.set_process_title(service.name)
             if not service.as_root:
                 users.become_shell(self._world)
@@ -132,7 +149,7 @@ def _open_sockets(kinds: Mapping[str, socket.SocketKind]) -> dict[str, socket.so
     opened = {}
     for name, kind in kinds.items():
         sock = socket.socket(socket.AF_UNIX, kind)
-        path = SOCKET_FOLDER / name
+        path = Path(socket_path(name))
         sock.bind(os.fspath(path))
         # Whoever may connect must be able to write to it.
         path.chmod(0o666)

@@ -20,7 +20,7 @@ from typing import Any
 
 from devkit import paths
 from devkit.errors import DevkitError, SimError
-from devkit.sim import clock, image, models, reduced, state
+from devkit.sim import clock, family, image, models, places, state
 from devkit.sim.adbserver import LOCALHOST
 from devkit.sim.control import ControlServer
 from devkit.sim.desk import Desk
@@ -43,6 +43,9 @@ def main(arguments: list[str]) -> int:
     for fd in (request.lock_fd, request.ready_fd, request.lifeline_fd):
         if fd is not None:
             os.set_inheritable(fd, False)
+    # Those of another phone, in whose shell this was started.
+    for variable in places.VARIABLES:
+        os.environ.pop(variable, None)
     # What the phone's users have to see must not depend on the umask of whoever starts it.
     os.umask(0o022)
     supervisor = Supervisor(request)
@@ -154,7 +157,8 @@ class Supervisor:
         if self._link is not None:
             self._link.end()
         if self._maker.confinement == REDUCED:
-            reduced.end_descendants(os.getpid(), set())
+            family.end_descendants(os.getpid(), set())
+            self._maker.clean_up()
         state.remove_phone(self._request.name)
 
     # ---- parts of start

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from devkit.sim import namespaces
 from devkit.sim.namespaces import MS_RDONLY
+from devkit.sim.places import is_reduced
 
 ROOT_ID = 0
 SHELL_ID = 2000
@@ -96,11 +97,13 @@ def check_shell_user() -> ShellWorld:
 
 
 def become_shell(world: ShellWorld) -> None:
-    """Turn this process into one of the shell user, for good.
+    """Turn this process into one of the shell user, for good. A reduced phone has no other.
 
     Raises:
         OSError: it failed.
     """
+    if is_reduced():
+        return
     if world.mounts is None or world.users is None:
         namespaces.become_user(SHELL_ID)
         return
@@ -113,6 +116,8 @@ def become_shell(world: ShellWorld) -> None:
 
 def user_of(pid: int) -> int:
     """Whose a process is: ROOT_ID, or SHELL_ID, also when it is gone. To be asked by the phone's root."""
+    if is_reduced():
+        return SHELL_ID
     try:
         if not os.path.samestat(os.stat(f"/proc/{pid}/ns/user"), os.stat("/proc/self/ns/user")):
             return SHELL_ID

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +18,8 @@ import pytest
 
 from devkit.device import Device
 from devkit.errors import DeviceError, SimError, UsageError
-from devkit.sim import break_phone, heal_phone, start_phone
-from tests.e2e.support import REPO, Cli, Sim, TinyApp, eventually, start_sim
+from devkit.sim import break_phone, clock, heal_phone, start_phone
+from tests.e2e.support import REPO, WHEEL_ADB, Cli, Sim, TinyApp, eventually, start_sim
 
 DOCKER_LIKE = [sys.executable, str(REPO / "tests/support/docker_like.py")]
 MAIN = (REPO / "tests/data/tiny/main.cpp").read_text().splitlines()
@@ -82,7 +85,7 @@ def test_its_writable_folder_is_its_own(sim: Sim, device: Device) -> None:
 
 
 def test_programs_write_nowhere_else(sim: Sim, device: Device, tmp_path: Path) -> None:
-    if "no Landlock" in (sim.phone.record.state_dir / "adbd.log").read_text():
+    if not has_landlock(sim):
         pytest.skip("this kernel has no Landlock")
     victim = tmp_path / "victim"
     victim.write_text("mine")
@@ -122,8 +125,9 @@ def test_faults_and_links_work_as_elsewhere(sim: Sim, device: Device) -> None:
 def test_a_reboot_ends_its_programs(sim: Sim, device: Device) -> None:
     device.shell("setprop debug.gone 1; setsid sleep 4321 >/dev/null 2>&1 </dev/null &")
     keeper = sim.phone.record.pid
-    sleepers = [pid for pid in below(keeper) if b"4321" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    assert sleepers
+    found = lambda: [p for p in below(keeper) if b"4321" in Path(f"/proc/{p}/cmdline").read_bytes()]  # noqa: E731
+    assert eventually(lambda: bool(found()))
+    sleepers = found()
     break_phone("reduced", "reboot", {"down": 0.5})
     assert eventually(lambda: not alive(set(sleepers)))
 
@@ -134,6 +138,129 @@ def test_a_reboot_ends_its_programs(sim: Sim, device: Device) -> None:
             return False
 
     assert eventually(is_back, within_s=15)
+
+
+# ---- its services
+
+
+def shown(device: Device, buffers: str) -> str:
+    return device.shell(f"logcat -d -b {buffers} -v brief").text
+
+
+def test_it_has_a_log(sim: Sim, device: Device) -> None:
+    device.shell("logcat -b all -c; log -p w -t Mine 'two words'")
+    assert re.search(r"W/Mine +\( *\d+\): two words", shown(device, "main"))
+    assert device.shell("logcat -S").text.startswith("size/num main")
+    assert device.shell("logcat -g -b main").text.startswith("main: ring buffer is 1 MiB")
+    device.shell("setprop log.tag.Quiet S")
+    assert eventually(lambda: not device.shell("logcat -c; log -t Quiet unheard; logcat -d -s Quiet").text)
+    following = subprocess.Popen(
+        [WHEEL_ADB, "-P", str(sim.phone.record.adb_port), "-s", sim.phone.record.serial, "logcat", "-T", "1"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        device.shell("log -t Later arrives")
+        assert following.stdout is not None
+        assert any("arrives" in line for line in following.stdout)
+    finally:
+        following.kill()
+        following.wait()
+        following.stdout.close()
+
+
+def test_a_crash_is_reported(sim: Sim, device: Device, tiny: TinyApp, devkit: Cli) -> None:
+    device.shell("logcat -b all -c")
+    assert devkit("run", tiny.program, "--", "abort").code == 134
+    crash = shown(device, "crash")
+    pid = re.search(r"pid: (\d+), tid: \1, name: tiny", crash)
+    assert pid is not None, crash
+    assert f"Fatal signal 6 (SIGABRT), code -6 (SI_TKILL) in tid {pid[1]} (tiny), pid {pid[1]}" in crash
+    assert re.search(r"#\d\d pc [0-9a-f]{16}  .*/tiny \(.*main", crash), crash
+    stored = device.shell('cat "$DEVKIT_TOMBSTONES"/tombstone_* | grep "^pid: "').text
+    assert f"pid: {pid[1]}," in stored
+    # The program's own user cannot change what was reported.
+    assert device.shell('echo x >"$DEVKIT_TOMBSTONES"/tombstone_00').exit_code != 0 or not has_landlock(sim)
+
+
+def test_programs_see_a_jump_of_the_clock(sim: Sim, device: Device) -> None:
+    if not clock.can_preload():
+        pytest.skip("this C library cannot wait by another clock")
+    break_phone("reduced", "clock", {"by": 86_400})
+    try:
+        ask = shlex.join([sys.executable, "-c", "import time; print(int(time.time()))"])
+        for told in (device.shell(ask).text, device.shell("date +%s").text):
+            assert abs(int(told) - time.time() - 86_400) < 10
+        device.shell("log -t Jump jumped")
+        day = time.strftime("%m-%d", time.gmtime(time.time() + 86_400))
+        assert f"{day} " in device.shell("logcat -d -s Jump").text
+    finally:
+        heal_phone("reduced", "clock")
+    assert abs(int(device.shell("date +%s").text) - time.time()) < 10
+
+
+def test_address_sanitizer_stands_behind_it(sim: Sim, device: Device, tmp_path: Path) -> None:
+    (tmp_path / "p.cpp").write_text(
+        "int main(int c, char **) { int *p = new int[c]; delete[] p; return p[0]; }"
+    )
+    command = ["g++", "-g", "-fsanitize=address", "p.cpp", "-o", "p"]
+    build = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    if build.returncode != 0:
+        pytest.skip("no AddressSanitizer here")
+    done = device.shell(shlex.quote(str(tmp_path / "p")))
+    assert done.exit_code == 1 and b"heap-use-after-free" in done.stderr, done
+
+
+def test_memory_is_limited(tmp_path: Path, adb: Path) -> None:
+    sim = start_sim("small", tmp_path / "state", adb, confinement="reduced", memory_limit_bytes=96 << 20)
+    with sim.phone:
+        device = sim.device()
+        grow = "import time; x = bytearray(b'x') * (400 << 20); time.sleep(20)"
+        assert device.shell(shlex.join([sys.executable, "-c", grow])).exit_code == 137
+        log = shown(device, "main,kernel")
+        assert "I/lowmemorykiller" in log and "Out of memory: Killed process" in log
+        # Nothing of this machine was looked at: this test uses more than the phone may.
+        assert device.shell("echo fine").text == "fine\n"
+
+
+def test_the_log_of_before_a_reboot(sim: Sim, device: Device) -> None:
+    device.shell("log -t Before reboot")
+    break_phone("reduced", "reboot", {"down": 0.3})
+
+    def is_back() -> bool:
+        try:
+            return "reboot" in sim.device().shell("logcat -L -s Before").text
+        except DeviceError:
+            return False
+
+    assert eventually(is_back, within_s=20)
+    assert "Before" not in sim.device().shell("logcat -d").text
+
+
+def test_a_service_that_ends_comes_back(sim: Sim, device: Device) -> None:
+    (logd,) = [p for p in below(sim.phone.record.pid) if Path(f"/proc/{p}/comm").read_text() == "logd\n"]
+    os.kill(logd, signal.SIGKILL)
+    assert eventually(lambda: "again" in device.shell("log -t Once again; logcat -d -s Once").text)
+
+
+def test_what_it_cannot_have_is_said(tmp_path: Path, workdir: Path) -> None:
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    words = [sys.executable, "-m", "devkit", "sim"]
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*words, *more], env=environment, cwd=workdir, capture_output=True, text=True, check=False
+        )
+
+    started = run("start", "asks", "--reduced", "--su", "--storage", "64mb", "--json")
+    try:
+        assert started.returncode == 0, started.stderr
+        assert "cannot be had: --su, --storage" in started.stderr
+    finally:
+        assert run("stop", "asks").returncode == 0
+
+
+def has_landlock(sim: Sim) -> bool:
+    return "no Landlock" not in (sim.phone.record.state_dir / "adbd.log").read_text()
 
 
 # ---- devkit on it
@@ -205,6 +332,8 @@ def test_nothing_outlives_it(tmp_path: Path, adb: Path, how: str) -> None:
         "(setsid sleep 4322 &) >/dev/null 2>&1 </dev/null; nohup sleep 4323 >/dev/null 2>&1 </dev/null &"
     )
     assert eventually(lambda: len(sleepers(sim.phone.record.pid)) == 2)
+    short = Path(sim.device().shell("echo $DEVKIT_SOCKETS").text.rstrip("\n"))
+    assert short.is_dir()
     pids = below(sim.phone.record.pid)
     (keeper,) = [pid for pid in pids if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"devkit-phone")]
     if how == "kill":
@@ -215,6 +344,7 @@ def test_nothing_outlives_it(tmp_path: Path, adb: Path, how: str) -> None:
         sim.phone.stop()
     assert eventually(lambda: not alive(pids)), alive(pids)
     sim.phone.stop()
+    assert not short.exists()
 
 
 def test_a_wrong_confinement(adb: Path) -> None:

@@ -140,7 +140,7 @@ class Daemon:
         command = command_of(service, release)
         shell = command or parse_request(service, old=release.old_shell)
         if shell is not None:
-            run_shell(stream, shell, dict(self._config.environment))
+            run_shell(stream, shell, faults.environment(self._config.environment))
         elif service.startswith("sync:"):
             run_sync(stream, self._codecs, release.features)
         elif service.startswith("reverse:"):

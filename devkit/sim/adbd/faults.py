@@ -35,11 +35,13 @@ class Places:
         control: the folder with FAULTS_FILE.
         data: the folder that programs may write.
         properties: the folder of changed properties.
+        clock_library: what programs preload while the clock is wrong, None where ld.so knows by itself.
     """
 
     control: Path = Path("/dev/.devkit")
     data: Path = Path("/data/local/tmp")
     properties: Path = Path("/dev/__properties__/changed")
+    clock_library: Path | None = None
 
 
 class Sender(Protocol):
@@ -66,6 +68,7 @@ class FaultBoard:
         self._refuse: str | None = None
         self._endless: str | None = None
         self._extra_bytes = 0
+        self._preload: Path | None = None
         self._sent: weakref.WeakKeyDictionary[Sender, int] = weakref.WeakKeyDictionary()
         self._passed = {"up": 0, "down": 0}
         self._ballast = Ballast()
@@ -90,6 +93,7 @@ class FaultBoard:
             self._hang, self._corrupt = faults.get("hang"), faults.get("corrupt")
             self._refuse = faults.get("refuse", {}).get("service")
             self._endless = faults.get("endless", {}).get("service")
+            self._preload = self._places.clock_library if "clock" in faults else None
             self._extra_bytes = faults.get("sizes", {}).get("by", 0)
             directions = (self._corrupt or {}).get("direction", "")
             self.spoils_output = self._hang is not None or directions in ("down", "both")
@@ -104,6 +108,13 @@ class FaultBoard:
             # Not before the answer is out.
             threading.Timer(_REBOOT_PAUSE_S, _reboot, [faults["reboot"]["value"]]).start()
         return None
+
+    def environment(self, usual: Mapping[str, str]) -> dict[str, str]:
+        """What a program gets that is started now."""
+        if self._preload is None:
+            return dict(usual)
+        libraries = [*filter(None, [usual.get("LD_PRELOAD")]), str(self._preload)]
+        return {**usual, "LD_PRELOAD": ":".join(libraries)}
 
     def refuses(self, service: str) -> bool:
         """Whether this service is refused."""

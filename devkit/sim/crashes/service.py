@@ -20,12 +20,12 @@ from devkit.sim.crashes.report import fatal_line, lines_of
 from devkit.sim.crashes.signals import SignalInfo, parse_siginfo
 from devkit.sim.crashes.threads import StoppedThreads, thread_name, tracer_of
 from devkit.sim.logs.wire import CRASH, ERROR, FATAL, INFO, LogWriter
+from devkit.sim.places import is_reduced, tombstones
 from devkit.sim.services import PhoneFacts, Service, Sockets
 from devkit.sim.users import user_of
 
 CRASH_SOCKET = "tombstoned_crash"
 LINKER_SOCKET = "linker"
-TOMBSTONES = Path("/data/tombstones")
 # tombstoned.max_tombstone_count
 _MAX_TOMBSTONES = 32
 # struct crash_report of native/linker_hook.c.
@@ -157,7 +157,7 @@ class _Tombstoned:
     def _dump(self, connection: socket.socket, request: CrashRequest, number: int) -> None:
         try:
             namespaces.set_process_title("crash_dump64")
-            _CrashDump(self._facts, self._log, request).run(TOMBSTONES / f"tombstone_{number:02}")
+            _CrashDump(self._facts, self._log, request).run(tombstones() / f"tombstone_{number:02}")
         except BaseException:
             log(f"crash_dump64 failed:\n{traceback.format_exc()}")
         finally:
@@ -241,6 +241,8 @@ def _write_complete(path: Path, text: str) -> None:
 
 def _is_native(pid: int) -> bool:
     """Whether a process runs on this processor: an emulator is no file of the phone."""
+    if is_reduced():
+        return True
     try:
         return os.readlink(f"/proc/{pid}/exe").startswith(("/system/", "/data/", "/sdcard/", "/storage/"))
     except OSError:

@@ -22,8 +22,8 @@ from devkit.sim.logs.wire import (
     LOGDR,
     MAX_ENTRY_BYTES,
     MAX_PAYLOAD_BYTES,
-    SOCKET_FOLDER,
 )
+from devkit.sim.places import socket_path
 
 # Since Android 12 logcat also says how much can be read; up to Android 10 it wrote units its own way.
 _READABLE_SINCE_API = 31
@@ -124,7 +124,7 @@ def _ask(command: str) -> str:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(_CONTROL_TIMEOUT_S)
-            sock.connect(SOCKET_FOLDER + LOGD)
+            sock.connect(socket_path(LOGD))
             sock.sendall(command.encode("utf-8", "surrogateescape") + b"\0")
             answer = b""
             while not answer.endswith(b"\0") and (piece := sock.recv(65536)):
@@ -205,7 +205,7 @@ class _Run:
         request += (LAST if options.last else "") + JOINED
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            sock.connect(SOCKET_FOLDER + LOGDR)
+            sock.connect(socket_path(LOGDR))
             sock.send(request.encode())
         except OSError as error:
             sock.close()

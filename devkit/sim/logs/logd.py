@@ -12,7 +12,7 @@ import struct
 import time
 from pathlib import Path
 
-from devkit.sim.adbd.control import CHANGED_PROPERTIES
+from devkit.sim.adbd import control
 from devkit.sim.adbd.log import log
 from devkit.sim.logs import chatty
 from devkit.sim.logs.buffers import Buffers
@@ -22,6 +22,8 @@ from devkit.sim.logs.pruning import PruneList
 from devkit.sim.logs.readers import MIN_BACKLOG_BYTES, Reader, parse_request
 from devkit.sim.logs.statistics import package, statistics
 from devkit.sim.logs.wire import (
+    AUTHOR,
+    AUTHOR_MAGIC,
     BINARY_BUFFERS,
     BUFFER_NAMES,
     CLEAR_LAST,
@@ -37,6 +39,7 @@ from devkit.sim.logs.wire import (
     SECURITY,
     encode_entry,
 )
+from devkit.sim.places import is_reduced
 from devkit.sim.services import PhoneFacts, Service, Sockets
 from devkit.sim.users import ROOT_ID, user_of
 
@@ -57,7 +60,9 @@ def logd_service() -> Service:
 def _run(facts: PhoneFacts, sockets: Sockets) -> None:
     # logd.statistics is on where the build is not for users.
     detailed = facts.properties.get("ro.debuggable") == "1"
-    LogDaemon(sockets, api_level=facts.api_level, properties=CHANGED_PROPERTIES, detailed=detailed).serve()
+    LogDaemon(
+        sockets, api_level=facts.api_level, properties=control.CHANGED_PROPERTIES, detailed=detailed
+    ).serve()
 
 
 class LogDaemon:
@@ -77,6 +82,8 @@ class LogDaemon:
         self._users = _Users()
         self._prune_list = PruneList()
         self._detailed = detailed
+        # Where all is one user of this machine, there is nobody to be distrusted.
+        self._trusts = is_reduced()
         self._readers: dict[int, Reader] = {}
         self._clients: dict[int, socket.socket] = {}
         self._poll = select.poll()
@@ -131,17 +138,21 @@ class LogDaemon:
             except BlockingIOError:
                 break
             pid = CREDENTIALS.unpack(ancillary[0][2])[0] if ancillary else 0
-            self._take(data, pid, now)
+            uid = None
+            if self._trusts and data.startswith(AUTHOR_MAGIC) and len(data) > AUTHOR.size:
+                _, pid, uid = AUTHOR.unpack_from(data)
+                data = data[AUTHOR.size :]
+            self._take(data, pid, now, uid)
         self._flush_due = bool(self._readers)
 
-    def _take(self, data: bytes, pid: int, now: float) -> None:
+    def _take(self, data: bytes, pid: int, now: float, uid: int | None = None) -> None:
         if len(data) <= DATAGRAM.size:
             return
         log_id, tid, sec, nsec = DATAGRAM.unpack_from(data)
         # liblog's programs may neither fill the kernel's buffer nor the one of the device's owner.
         if log_id >= len(BUFFER_NAMES) or log_id == SECURITY or nsec >= 10**9:
             return
-        uid = self._users.user_of(pid, now)
+        uid = self._users.user_of(pid, now) if uid is None else uid
         if log_id == KERNEL and uid != ROOT_ID:
             return
         # The header has room for 16 bits of the thread; threads of a process have numbers near its own.

@@ -7,7 +7,8 @@ import time
 
 from devkit.sim.logs.entry import parse_packet
 from devkit.sim.logs.layout import lines_of
-from devkit.sim.logs.wire import BUFFER_NAMES, LOGD, LOGDR, MAX_ENTRY_BYTES, REBOOT, SOCKET_FOLDER
+from devkit.sim.logs.wire import BUFFER_NAMES, LOGD, LOGDR, MAX_ENTRY_BYTES, REBOOT
+from devkit.sim.places import socket_path
 
 _MAX_ENTRIES = 500
 _TIMEOUT_S = 2.0
@@ -21,7 +22,7 @@ def process_lines(buffer: str, pid: int) -> list[str]:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
             sock.settimeout(_TIMEOUT_S)
-            sock.connect(SOCKET_FOLDER + LOGDR)
+            sock.connect(socket_path(LOGDR))
             lids = BUFFER_NAMES.index(buffer)
             sock.send(f"dumpAndClose lids={lids} tail={_MAX_ENTRIES} pid={pid}".encode())
             while packet := sock.recv(MAX_ENTRY_BYTES):
@@ -43,7 +44,7 @@ def log_reboot() -> None:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.settimeout(_TIMEOUT_S)
-            sock.connect(SOCKET_FOLDER + LOGD)
+            sock.connect(socket_path(LOGD))
             sock.sendall(REBOOT.encode() + b"\0")
             sock.recv(64)
     except OSError:

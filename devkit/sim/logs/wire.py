@@ -7,11 +7,15 @@ import socket
 import struct
 
 from devkit.sim.clock import now_ns
+from devkit.sim.places import is_reduced, socket_path
+from devkit.sim.users import ROOT_ID, SHELL_ID
 
 LOGDW = "logdw"
 LOGDR = "logdr"
 LOGD = "logd"
-SOCKET_FOLDER = "/dev/socket/"
+# In front of a datagram: process and user it is written for, where the kernel lets no service say so.
+AUTHOR = struct.Struct("<4siI")
+AUTHOR_MAGIC = b"\xffDK\0"
 
 # Commands of the logd socket that Android's has not: there the log of before a reboot is a file of pstore.
 REBOOT, HAS_LAST, CLEAR_LAST = "devkitReboot", "devkitHasLast", "devkitClearLast"
@@ -76,8 +80,11 @@ class LogWriter:
         try:
             if self._socket is None:
                 self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-                self._socket.connect(SOCKET_FOLDER + LOGDW)
+                self._socket.connect(socket_path(LOGDW))
             data = [head, encode_text(priority, tag, message)]
+            if author is not None and is_reduced():
+                data.insert(0, AUTHOR.pack(AUTHOR_MAGIC, pid, ROOT_ID if log_id == KERNEL else SHELL_ID))
+                author = None
             self._socket.sendmsg(data, [credentials] if author is not None else [])
         except OSError:
             if self._socket is not None:

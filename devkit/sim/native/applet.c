@@ -12,6 +12,7 @@ enum {
     LOG_MAX_PAYLOAD = 4068,
     LOG_HEADER_BYTES = 11,
     CLOCK_REALTIME = 0,
+    MAX_PATH_BYTES = 4096,
 };
 
 static void say(const char *text) { CALL(SYS_write, 2, text, length(text), 0, 0, 0); }
@@ -21,6 +22,23 @@ static const char *base_name(const char *path) {
     for (; *path; path++)
         if (*path == '/') name = path + 1;
     return name;
+}
+
+// The path of a file in a folder; a reduced phone has its own and says so in a variable.
+static void place(char *path, char **environment, const char *variable, const char *folder, const char *name) {
+    for (; *environment; environment++)
+        if (starts_with(*environment, variable)) folder = *environment + length(variable);
+    u64 size = length(folder), rest = length(name) + 1;
+    if (size + 1 + rest > MAX_PATH_BYTES) size = 0;
+    copy(path, folder, size);
+    path[size] = '/';
+    copy(path + size + 1, name, rest);
+}
+
+static int connect_service(char **environment, const char *name, int kind) {
+    char path[MAX_PATH_BYTES];
+    place(path, environment, "DEVKIT_SOCKETS=", "/dev/socket", name);
+    return length(path) < sizeof(((struct sockaddr_un *)0)->path) ? connect_to(path, kind) : -EINTR;
 }
 
 // ---- log [-p PRIORITY] [-t TAG] MESSAGE...
@@ -33,8 +51,10 @@ static int priority_of(const char *text) {
 }
 
 // How many seconds the phone's clock is ahead (devkit sim break clock); the file is there when it is wrong.
-static u64 clock_jump(void) {
-    int fd = (int)CALL(SYS_openat, AT_FDCWD, "/dev/.devkit/clock.page", 0, 0, 0, 0);
+static u64 clock_jump(char **environment) {
+    char path[MAX_PATH_BYTES];
+    place(path, environment, "DEVKIT_CONTROL=", "/dev/.devkit", "clock.page");
+    int fd = (int)CALL(SYS_openat, AT_FDCWD, path, 0, 0, 0, 0);
     if (fd < 0) return 0;
     u64 seconds = 0;
     if (read_some(fd, &seconds, sizeof seconds) != sizeof seconds) seconds = 0;
@@ -42,7 +62,7 @@ static u64 clock_jump(void) {
     return seconds;
 }
 
-static int write_log(int count, char **arguments) {
+static int write_log(int count, char **arguments, char **environment) {
     const char *tag = "log";
     int priority = 4, at = 1;
     for (; at < count && arguments[at][0] == '-' && arguments[at][1]; at++) {
@@ -69,7 +89,7 @@ static int write_log(int count, char **arguments) {
     u8 packet[LOG_HEADER_BYTES + LOG_MAX_PAYLOAD];
     u64 now[2];
     CALL(SYS_clock_gettime, CLOCK_REALTIME, now, 0, 0, 0, 0);
-    now[0] += clock_jump();
+    now[0] += clock_jump(environment);
     u16 tid = (u16)CALL(SYS_gettid, 0, 0, 0, 0, 0, 0);
     u32 seconds = (u32)now[0], nanoseconds = (u32)now[1];
     packet[0] = LOG_MAIN;
@@ -86,14 +106,14 @@ static int write_log(int count, char **arguments) {
         for (const char *text = arguments[at]; *text && size < limit; text++) packet[size++] = (u8)*text;
     }
     packet[size++] = 0;
-    int fd = connect_to("/dev/socket/logdw", SOCK_DGRAM);
+    int fd = connect_service(environment, "logdw", SOCK_DGRAM);
     return fd < 0 || send_all(fd, packet, size) < 0;
 }
 
 // ---- everything else
 
-static int run_by_service(const char *name) {
-    int fd = connect_to(equal(name, "su") ? "/dev/socket/su" : "/dev/socket/applets", SOCK_STREAM);
+static int run_by_service(const char *name, char **environment) {
+    int fd = connect_service(environment, equal(name, "su") ? "su" : "applets", SOCK_STREAM);
     if (fd < 0) {
         say(name);
         say(": its service does not answer\n");
@@ -138,7 +158,8 @@ __attribute__((used)) static void run(u64 *stack) {
     int count = (int)stack[0];
     char **arguments = (char **)(stack + 1);
     const char *name = count > 0 ? base_name(arguments[0]) : "";
-    leave(equal(name, "log") ? write_log(count, arguments) : run_by_service(name));
+    char **environment = arguments + count + 1;
+    leave(equal(name, "log") ? write_log(count, arguments, environment) : run_by_service(name, environment));
 }
 
 #if defined(__x86_64__)

@@ -58,6 +58,11 @@ def clock_library() -> Path:
     return PREBUILT / f"clock-{os.uname().machine}"
 
 
+def crash_library() -> Path:
+    """What programs of a reduced phone load, for this machine's processor."""
+    return PREBUILT / f"crash-{os.uname().machine}"
+
+
 def with_hook(loader: bytes, hook: bytes) -> bytes:
     """A copy of ld.so in which the hook runs first.
 

@@ -23,6 +23,7 @@ _PROGRAMS = {
     # Small pages keep its parts together: it is mapped as one piece behind ld.so.
     "linker_hook": ("-static", "-Wl,-e,hook_start", "-Wl,-z,max-page-size=4096"),
     "clock": ("-shared", "-Wl,-soname,libdevkit_clock.so"),
+    "crash": ("-shared", "-Wl,-soname,libdevkit_crash.so"),
 }
 
 

@@ -43,7 +43,7 @@ def test_the_prebuilt_files_are_what_the_sources_make(
 
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_they_need_nothing(processor: str) -> None:
-    for name in ("applet", "linker_hook", "clock"):
+    for name in ("applet", "linker_hook", "clock", "crash"):
         path = PREBUILT / f"{name}-{processor}"
         assert elf.interpreter(path) is None
         assert elf.read_facts(path).needed == ()

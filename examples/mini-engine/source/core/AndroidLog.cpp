@@ -12,10 +12,13 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
-const char kSocketPath[] = "/dev/socket/logdw";
+const char kSocketFolder[] = "/dev/socket";
+// Where devkit's virtual phone is a plain folder, it says where its sockets are.
+const char kFolderVariable[] = "DEVKIT_SOCKETS";
 const uint8_t kMainLog = 0;
 // LOGGER_ENTRY_MAX_PAYLOAD: priority, tag, text and the two ends of the strings.
 const size_t kMaxPayload = 4068;
@@ -35,7 +38,8 @@ int connection() {
         const int opened = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         sockaddr_un address = {};
         address.sun_family = AF_UNIX;
-        std::memcpy(address.sun_path, kSocketPath, sizeof kSocketPath);
+        const char* const folder = std::getenv(kFolderVariable);
+        std::snprintf(address.sun_path, sizeof address.sun_path, "%s/logdw", folder ? folder : kSocketFolder);
         if (opened >= 0 && connect(opened, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
             close(opened);
             return -1;
