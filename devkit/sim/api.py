@@ -24,6 +24,9 @@ from devkit.sim.state import PhoneRecord
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 3.0
 LOCK_PATIENCE_S = 0.3
+# What the phone's own shell and tools take.
+MIN_MEMORY_BYTES = 16_000_000
+MIN_STORAGE_BYTES = 4096
 CONFINEMENT_VARIABLE = "DEVKIT_SIM_CONFINEMENT"
 
 
@@ -101,6 +104,7 @@ def start_phone(
             None for what DEVKIT_SIM_CONFINEMENT says.
 
     Raises:
+        UsageError: a limit is too small, or there is no such confinement.
         SimError: the phone could not be started; nothing of it is left then.
     """
     if sys.platform != "linux":
@@ -110,6 +114,8 @@ def start_phone(
     if adb is not None and connect_to is not None:
         raise SimError("a virtual phone has a private adb server or an existing one, not both")
     state.check_name(name)
+    _check_limit("--memory", memory_limit_bytes, MIN_MEMORY_BYTES)
+    _check_limit("--storage", data_limit_bytes, MIN_STORAGE_BYTES)
     state.sweep()
     with contextlib.ExitStack() as cleanup:
         # The supervisor inherits these, so that none of its ends stays open here.
@@ -174,6 +180,13 @@ def list_phones() -> list[PhoneRecord]:
     """The phones of this user that are running."""
     records = [state.read_record(name) for name in state.known_names() if state.is_locked(name)]
     return [record for record in records if record is not None]
+
+
+def _check_limit(option: str, count: int | None, least: int) -> None:
+    if count is not None and count < least:
+        raise UsageError(
+            f"a virtual phone does not work with {option} {count}", hints=[f"{option} {least} is the least"]
+        )
 
 
 def _confinement(wanted: str | None) -> str:

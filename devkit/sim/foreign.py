@@ -13,7 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from devkit.errors import SimError
+from devkit.errors import EXIT_USAGE, SimError
 from devkit.sim import elf, namespaces
 from devkit.sim.models import host_abi
 
@@ -62,6 +62,7 @@ def plan_foreign(abi: str) -> ForeignPlan | None:
         raise SimError(
             f"a virtual phone cannot run programs for {abi} on this machine",
             hints=[f"possible: {host_abi()}, and {ARM64} through qemu"],
+            exit_code=EXIT_USAGE,
         )
     if _kernel() < _FIRST_KERNEL:
         raise SimError(

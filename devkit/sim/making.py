@@ -53,6 +53,8 @@ class PhoneMaker:
             SimError: it cannot be had; what is left of it is ended by `end` of the supervisor.
         """
         wanted = self._request.confinement
+        if wanted == REDUCED and self._is_foreign():
+            raise refusals.foreign_needs_users()
         refusal = None
         for kind in (NAMESPACES, ROOT_NAMESPACES):
             if not self._may_try(kind, refusal):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from devkit.errors import SimError
+from devkit.errors import EXIT_USAGE, SimError
 from devkit.sim.init import SetupFailed
 
 # Settings with which a distribution refuses namespaces to ordinary users, with the value that does not.
@@ -34,6 +34,7 @@ def foreign_needs_users() -> SimError:
         "a phone without a user namespace cannot run programs of another processor",
         evidence="qemu would have to be made known to the whole machine",
         hints=["leave --abi out: programs of this machine"],
+        exit_code=EXIT_USAGE,
     )
 
 

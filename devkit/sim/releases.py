@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devkit.errors import SimError
+from devkit.errors import EXIT_USAGE, SimError
 from devkit.sim.adbd.release import WireRelease
 
 RELEASES_FILE = Path(__file__).parent / "releases.yaml"
@@ -45,7 +45,11 @@ def find_release(name: str) -> Release:
     """
     releases = _load()
     if name not in releases:
-        raise SimError(f"Android {name} cannot be imitated", hints=["known releases: " + ", ".join(releases)])
+        raise SimError(
+            f"Android {name} cannot be imitated",
+            hints=["known releases: " + ", ".join(releases)],
+            exit_code=EXIT_USAGE,
+        )
     row = releases[name]
     wire = WireRelease(
         row["protocol_version"], row["max_payload_bytes"], tuple(row["features"]), row["old_shell"]

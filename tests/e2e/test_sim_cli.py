@@ -81,6 +81,12 @@ def test_the_list_of_faults_needs_no_phone(devkit: Cli) -> None:
         (("logs", "nobody"), 125, "no virtual phone named nobody is running"),
         (("start", "x", "--rate", "1"), 2, "is not a rate"),
         (("start", "x", "--storage", "big"), 2, "is not a size"),
+        (("start", "x", "--storage", "0"), 2, "--storage 4096 is the least"),
+        (("start", "x", "--memory", "1mb"), 2, "--memory 16000000 is the least"),
+        (("start", "x", "--android", "7"), 2, "known releases: 6, 8, 11"),
+        (("start", "x", "--abi", "mips"), 2, "cannot run programs for mips"),
+        (("start", "x", "--model", "sm8"), 2, "there is no phone model named sm8"),
+        (("start", "x", "--reduced", "--abi", "arm64-v8a"), 2, "without a user namespace"),
         (("status", "nobody"), 2, "no virtual phone nobody runs"),
     ],
 )
@@ -122,6 +128,8 @@ def test_ctrl_c_ends_following(phones: Cli) -> None:
         [sys.executable, "-m", "devkit", "sim", "logs", "c", "-f"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        # Shells start what is to run in the background with it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(1.0)
     follower.send_signal(signal.SIGINT)
