@@ -168,6 +168,19 @@ def test_it_has_a_log(sim: Sim, device: Device) -> None:
         following.stdout.close()
 
 
+def test_the_example_engines_log_function_finds_it(sim: Sim, device: Device, tmp_path: Path) -> None:
+    engine = REPO / "examples/mini-engine"
+    (tmp_path / "main.cpp").write_text(
+        "#include <MNN/AndroidLog.h>\n"
+        'int main() { return __android_log_print(ANDROID_LOG_WARN, "Engine", "%d tokens", 7) != 1; }\n'
+    )
+    sources = [engine / "source/core/AndroidLog.cpp", tmp_path / "main.cpp"]
+    program = tmp_path / "logs"
+    subprocess.run(["g++", "-std=c++17", f"-I{engine}/include", *sources, "-o", program], check=True)
+    done = device.shell(f"{shlex.quote(str(program))} && logcat -d -v tag -s Engine")
+    assert done.text.endswith("W/Engine  : 7 tokens\n"), done
+
+
 def test_a_crash_is_reported(sim: Sim, device: Device, tiny: TinyApp, devkit: Cli) -> None:
     device.shell("logcat -b all -c")
     assert devkit("run", tiny.program, "--", "abort").code == 134
