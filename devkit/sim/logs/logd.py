@@ -18,6 +18,7 @@ from devkit.sim.logs import chatty
 from devkit.sim.logs.buffers import Buffers
 from devkit.sim.logs.chatty import Folder, Message
 from devkit.sim.logs.loggable import Loggable
+from devkit.sim.logs.owners import Users, thread_name
 from devkit.sim.logs.pruning import PruneList
 from devkit.sim.logs.readers import MIN_BACKLOG_BYTES, Reader, parse_request
 from devkit.sim.logs.statistics import package, statistics
@@ -41,10 +42,9 @@ from devkit.sim.logs.wire import (
 )
 from devkit.sim.places import is_reduced
 from devkit.sim.services import PhoneFacts, Service, Sockets
-from devkit.sim.users import ROOT_ID, user_of
+from devkit.sim.users import ROOT_ID
 
 _BATCH = 512
-_USER_KNOWN_S = 1.0
 _MAX_COMMAND_BYTES = 4096
 _RECEIVE_BYTES = 4 * 1024 * 1024
 # Under load readers are served this often, not after every message.
@@ -79,7 +79,7 @@ class LogDaemon:
         self._input, self._listener, self._commands = (sockets[name] for name in (LOGDW, LOGDR, LOGD))
         self._buffers = Buffers()
         self._loggable = Loggable(properties)
-        self._users = _Users()
+        self._users = Users()
         self._prune_list = PruneList()
         self._detailed = detailed
         # Where all is one user of this machine, there is nobody to be distrusted.
@@ -92,7 +92,7 @@ class LogDaemon:
         self._folders: dict[int, Folder] = {}
         if api_level <= chatty.LAST_API_LEVEL:
             self._folders = {
-                number: Folder(self._store_message, _thread_name) for number in range(len(BUFFER_NAMES))
+                number: Folder(self._store_message, thread_name) for number in range(len(BUFFER_NAMES))
             }
         self._input.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._input.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
@@ -319,42 +319,3 @@ class LogDaemon:
                 mask |= 1 << int(number)
         uses = {number: self._buffers.use(number) for number in range(len(BUFFER_NAMES))}
         return package(statistics(uses, mask, self._users.names.get, detailed=self._detailed, pid=pid))
-
-
-class _Users:
-    """Whose a process is, remembered for a moment."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[int, float]] = {}
-        # Command lines, for the statistics: when those are asked for, a process may be gone.
-        self.names: dict[int, str] = {}
-
-    def user_of(self, pid: int, now: float) -> int:
-        known = self._known.get(pid)
-        if known is not None and now - known[1] < _USER_KNOWN_S:
-            return known[0]
-        if len(self._known) > 1000:
-            self._known.clear()
-            self.names.clear()
-        user = user_of(pid)
-        if pid not in self.names and (name := _command_of(pid)):
-            self.names[pid] = name
-        self._known[pid] = (user, now)
-        return user
-
-
-def _command_of(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
-    except OSError:
-        return ""
-    return words.decode("utf-8", "replace")
-
-
-def _thread_name(pid: int, tid: int) -> str:
-    for path in (f"/proc/{pid}/task/{tid}/comm", f"/proc/{pid}/comm"):
-        try:
-            return Path(path).read_text(encoding="utf-8", errors="replace").rstrip("\n")
-        except OSError:
-            continue
-    return "<unknown>"
