@@ -25,13 +25,15 @@ class SessionScript:
 
     `program` and `libraries` are the unstripped files on this machine, `search_paths` folders in
     which LLDB looks for what the phone has loaded. With a `launch_plan` (a file for the helper's
-    devkit-launch) LLDB launches the program itself, else the server has.
+    devkit-launch) LLDB launches the program itself, else the server has. `platform` is LLDB's name for
+    what the phone is.
     """
 
     program: Path
     libraries: tuple[Path, ...]
     search_paths: tuple[Path, ...]
     port: int
+    platform: str
     breakpoints: tuple[str, ...]
     attach: bool = False
     launch_plan: Path | None = None
@@ -65,8 +67,11 @@ def setup_commands(script: SessionScript) -> list[str]:
         "settings clear plugin.symbol-locator.debuginfod.server-urls",
         # Modules come from this machine by build-id, never over the link.
         "settings set target.exec-search-paths " + " ".join(quote(p) for p in script.search_paths),
-        # Dependents would be looked up one by one, each a round trip.
-        f"target create --no-dependents {quote(script.program)}",
+        # Dependents would be looked up one by one, each a round trip. Left to itself LLDB takes a program
+        # of this machine's architecture for one that runs here, and looks its process id up among the
+        # processes here: whoever has that number becomes the executable, and no breakpoint works
+        # (DynamicLoaderPOSIXDYLD::ResolveExecutableModule).
+        f"target create --no-dependents --platform {script.platform} {quote(script.program)}",
     ]
     lines += [f"target modules add {quote(library)}" for library in script.libraries]
     lines += [_breakpoint(text) for text in script.breakpoints]

@@ -123,7 +123,7 @@ def render_manual_commands(
     name, port = "devkit-manual", _manual_port()
     server = posixpath.join(request.device_dir, FOLDER, "lldb-server")
     sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
-    script = _script(request, sysroot, port)
+    script = _script(device, request, sysroot, port)
     command = server_command(server, name, request.launch, request.attach_pid)
     lldb = [str(tools.lldb)]
     for line in recipes.setup_commands(script) + recipes.connect_commands(script):
@@ -183,7 +183,7 @@ class _Session:
             waits=lldb_launches,
         )
         with session_folder() as folder, server, Relay(server.connect()) as relay:
-            script = _script(request, self._sysroot, relay.port)
+            script = _script(self._device, request, self._sysroot, relay.port)
             report = folder / "report.json"
             with contextlib.ExitStack() as stack:
                 if lldb_launches:
@@ -262,7 +262,7 @@ def _manual_port() -> int:
     return MANUAL_PORT
 
 
-def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
+def _script(device: Device, request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
     # gdb-remote takes a library of the right name with the wrong build-id silently: the phone's own
     # files come first, and no folder of this machine's system is searched.
     return recipes.SessionScript(
@@ -270,6 +270,7 @@ def _script(request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionS
         libraries=request.libraries,
         search_paths=(sysroot, *request.search_paths),
         port=port,
+        platform="remote-linux" if device.libc == "glibc" else "remote-android",
         breakpoints=request.breakpoints,
         attach=request.attach_pid is not None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -151,6 +152,30 @@ def test_attach_by_pid_and_by_name_and_the_program_lives_on(
 def test_attach_to_nothing(sim: Sim, tiny: TinyApp, devkit: Cli, batch: Path, wanted: str) -> None:
     ran = devkit("debug", tiny.program, "--attach", wanted, "--batch", batch)
     assert ran.code == 125 and wanted in ran.err and "try: " in ran.err
+
+
+def test_a_process_of_this_machine_with_the_same_id_is_another(
+    sim: Sim, tiny: TinyApp, adb: Path, batch: Path
+) -> None:
+    """LLDB asks its platform who a process id is. On this machine all low numbers are taken here."""
+    with start_sim("young", sim.state_home, adb).phone as phone:
+        crowd = "i=0; while [ $i -lt 500 ]; do sleep 100 & i=$((i+1)); done; "
+        debug = 'exec "$0" -m devkit debug "$1" -b inner.cpp:4 --batch "$2" --json'
+        user = [] if os.geteuid() == 0 else ["--map-root-user"]
+        done = subprocess.run(
+            ["unshare", *user, "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+             crowd + debug, sys.executable, tiny.program, batch],
+            env={
+                **os.environ,
+                "ADB_SERVER_SOCKET": f"tcp:127.0.0.1:{phone.record.adb_port}",
+                "ANDROID_SERIAL": phone.record.serial,
+            },
+            capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert done.returncode == 7, done.stderr
+        stops = json.loads(done.stdout)["stops"]
+        assert 1 < stops[0]["pid"] <= 500
+        assert stops[0]["frames"][0]["function"] == "inner(int)"
 
 
 def test_two_phones_at_once_each_stops_in_its_own_process(

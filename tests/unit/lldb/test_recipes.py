@@ -19,6 +19,7 @@ SCRIPT = SessionScript(
     libraries=(Path("/b 中/libMNN.so"),),
     search_paths=(Path("/b 中"), Path('/we"ird')),
     port=4711,
+    platform="remote-android",
     breakpoints=("CPUMatMul.cpp:42", "MNN::Transformer::Llm::response"),
 )
 
@@ -50,7 +51,7 @@ def test_setup_quotes_every_path_and_needs_no_link() -> None:
     assert lines == [
         "settings clear plugin.symbol-locator.debuginfod.server-urls",
         'settings set target.exec-search-paths "/b 中" "/we\\"ird"',
-        'target create --no-dependents "/b 中/llm_demo"',
+        'target create --no-dependents --platform remote-android "/b 中/llm_demo"',
         'target modules add "/b 中/libMNN.so"',
         'breakpoint set --file "CPUMatMul.cpp" --line 42',
         'breakpoint set --name "MNN::Transformer::Llm::response"',
@@ -58,15 +59,15 @@ def test_setup_quotes_every_path_and_needs_no_link() -> None:
 
 
 def test_without_breakpoints_a_launch_stops_once_in_main() -> None:
-    plain = SessionScript(SCRIPT.program, (), (), 1, ())
+    plain = SessionScript(SCRIPT.program, (), (), 1, "remote-linux", ())
     assert recipes.setup_commands(plain)[-1] == "breakpoint set --one-shot true --name main"
-    attached = SessionScript(SCRIPT.program, (), (), 1, (), attach=True)
+    attached = SessionScript(SCRIPT.program, (), (), 1, "remote-linux", (), attach=True)
     assert not any("breakpoint" in line for line in recipes.setup_commands(attached))
 
 
 def test_an_attached_program_is_not_continued() -> None:
     assert recipes.connect_commands(SCRIPT) == ["gdb-remote 127.0.0.1:4711", "process continue"]
-    attached = SessionScript(SCRIPT.program, (), (), 9, (), attach=True)
+    attached = SessionScript(SCRIPT.program, (), (), 9, "remote-linux", (), attach=True)
     assert recipes.connect_commands(attached) == ["gdb-remote 127.0.0.1:9"]
 
 
