@@ -49,6 +49,15 @@ class Terminal:
     def type(self, text: bytes) -> None:
         os.write(self._fd, text)
 
+    def wait_for_all(self, *texts: bytes) -> None:
+        """As `wait_for`, for texts that may come in any order."""
+        start, end = self._position, self._position
+        for text in texts:
+            self._position = start
+            self.wait_for(text)
+            end = max(end, self._position)
+        self._position = end
+
     def wait_for(self, text: bytes, within_s: float = 20) -> None:
         """Read until the text comes, behind what was waited for before."""
         deadline = time.monotonic() + within_s

@@ -31,8 +31,7 @@ def test_continue_pause_and_quit(prompt: Terminal) -> None:
     prompt.type(b"process continue\n")
     # Its own word that it has arrived: before that it may still be in the dynamic linker. And the
     # key belongs to the command until LLDB's prompt is back, which is drawn again after output.
-    prompt.wait_for(b"resuming")
-    prompt.wait_for(b"waiting")
+    prompt.wait_for_all(b"resuming", b"waiting")
     prompt.wait_for(b"(lldb)")
     prompt.type(b"\x03")
     prompt.wait_for(b"stop reason = signal")
