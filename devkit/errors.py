@@ -110,5 +110,40 @@ class DebugError(DevkitError):
     """The debug session could not be set up or ended badly."""
 
 
+class TunnelError(DevkitError):
+    """A link of the way to another machine could not be made, was refused, or broke.
+
+    Args:
+        reason: one word a program can branch on: "config", "dns", "refused", "unreachable", "timeout",
+            "not-ssh", "proxy-command", "protocol", "host-key-unknown", "host-key-changed",
+            "host-key-revoked", "auth", "forward-denied", "address-in-use", "target", "lost", "closed".
+        route: the machines of the chain as the user names them, first this one.
+        link: index in `route` of the machine at the near end of the link that failed, if one did.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        reason: str,
+        route: Sequence[str] = (),
+        link: int | None = None,
+        where: str = HERE,
+        evidence: str | None = None,
+        hints: Sequence[str] = (),
+    ) -> None:
+        self.reason = reason
+        self.route = tuple(route)
+        self.link = link
+        shown = [evidence.strip()] if evidence and evidence.strip() else []
+        if link is not None and len(self.route) > 2:
+            shown.insert(0, f"{' → '.join(self.route)} (broken: {self.route[link]} → {self.route[link + 1]})")
+        super().__init__(what, where=where, evidence="\n".join(shown), hints=hints)
+
+    def as_dict(self) -> dict[str, object]:
+        """The error as `--json` prints it."""
+        return {**super().as_dict(), "reason": self.reason, "route": list(self.route), "link": self.link}
+
+
 class SimError(DevkitError):
     """The virtual phone could not be started, stopped or reached."""

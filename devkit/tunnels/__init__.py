@@ -1,5 +1,34 @@
 """Ways through which bytes reach the phone or another machine."""
 
+from devkit.tunnels.connection import Link, RemoteResult, connect
+from devkit.tunnels.forwards import Forward
+from devkit.tunnels.model import (
+    ForwardStatus,
+    HopStatus,
+    HostKeyQuestion,
+    HostPlan,
+    LinkStatus,
+    NoPrompts,
+    Prompts,
+    Target,
+)
 from devkit.tunnels.relay import Relay
+from devkit.tunnels.ssh_config import resolve, resolve_chain
 
-__all__ = ["Relay"]
+__all__ = [
+    "Forward",
+    "ForwardStatus",
+    "HopStatus",
+    "HostKeyQuestion",
+    "HostPlan",
+    "Link",
+    "LinkStatus",
+    "NoPrompts",
+    "Prompts",
+    "RemoteResult",
+    "Relay",
+    "Target",
+    "connect",
+    "resolve",
+    "resolve_chain",
+]
