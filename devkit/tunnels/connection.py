@@ -8,7 +8,7 @@ from pathlib import Path
 
 from devkit.errors import TunnelError
 from devkit.tunnels.forwards import Forward
-from devkit.tunnels.model import LOOPBACK, Address, LinkStatus, NoPrompts, Prompts, Target
+from devkit.tunnels.model import LOOPBACK, Address, LinkStatus, Prompts, Target
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,255 @@
+"""One connection of a forward: a socket here, a channel of the SSH connection, bytes both ways."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from devkit.tunnels.pump import READ, WRITE, Pump
+
+if TYPE_CHECKING:
+    from paramiko.channel import Channel
+
+    from devkit.tunnels.transport import Transport
+
+# A window starts as OpenSSH's does and doubles while its reader keeps up: at 100 ms round trip
+# 2 MiB carry 20 MB/s at most, 32 MiB 300; a reader that is stuck never holds more than the first.
+FIRST_WINDOW_BYTES = 2**21
+MAX_WINDOW_BYTES = 2**25
+# Packets of one socket sent in a row before the others have their turn.
+_TURN = 8
+_CHUNK_BYTES = 2**15 - 64
+
+
+class Joint:
+    """Joins `channel` to a socket that may come later. Half-close is passed on in both directions.
+
+    Args:
+        count: told (bytes out, bytes in) as they pass.
+        done: called once in the pump's thread with the reason, None for a regular end.
+    """
+
+    def __init__(
+        self,
+        pump: Pump,
+        transport: Transport,
+        count: Callable[[int, int], None],
+        done: Callable[[Joint, str | None], None],
+    ) -> None:
+        self._pump = pump
+        self._transport = transport
+        self._count = count
+        self._done = done
+        self.channel: Channel | None = None
+        self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._backlog: deque[memoryview] = deque()
+        self._window = FIRST_WINDOW_BYTES
+        self._consumed = 0
+        self._events = 0
+        self._local_ended = False
+        self._remote_ended = False
+        self._remote_closed = False
+        self._flushed_end = False
+        self._writing = False
+        self._finished = False
+
+    # In the pump's thread.
+
+    def join(self, sock: socket.socket) -> None:
+        """The local socket is there (connected, or accepted)."""
+        if self._finished:
+            sock.close()
+            return
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):  # a socket pair has no such option
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = sock
+        self._flush()
+        self._listen()
+
+    def finish(self, reason: str | None = None) -> None:
+        """End both sides. Does nothing the second time."""
+        if self._finished:
+            return
+        self._finished = True
+        if self._socket is not None:
+            self._pump.watch(self._socket, 0, self._ready)
+            # Under the lock: the transport's thread may be writing to it just now.
+            with self._lock:
+                self._socket.close()
+        with self._lock:
+            self._backlog.clear()
+        if self.channel is not None and not self.channel.closed:
+            self.channel.close()
+        self._done(self, reason)
+
+    def _ready(self, events: int) -> None:
+        if self._finished:  # by another socket of the same round
+            return
+        if events & WRITE:
+            self._flush()
+        if events & READ and not self._finished:
+            self._read()
+
+    def _read(self) -> None:
+        channel, sock = self.channel, self._socket
+        assert channel is not None and sock is not None
+        for _ in range(_TURN):
+            room = min(channel.out_window_size, _CHUNK_BYTES, channel.out_max_packet_size - 64)
+            if room <= 0 or self._remote_closed:
+                self._listen()
+                return
+            try:
+                data = sock.recv(room)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self.finish(f"the connection here broke: {error.strerror or error}")
+                return
+            if not data:
+                self._local_ended = True
+                self._listen()
+                channel.shutdown_write()
+                self._end_if_over()
+                return
+            try:
+                channel.send(data)
+            except OSError:
+                self._listen()
+                return
+            self._count(len(data), 0)
+            if len(data) < room:
+                return
+
+    def _listen(self) -> None:
+        """Watch the socket for what can be used now."""
+        if self._finished or self._socket is None:
+            return
+        channel = self.channel
+        wanted = WRITE if self._writing else 0
+        if channel is not None and channel.active and not self._local_ended and not self._remote_closed:
+            wanted |= READ if channel.out_window_size > 0 else 0
+        if wanted != self._events:
+            self._events = wanted
+            self._pump.watch(self._socket, wanted, self._ready)
+
+    def _flush(self) -> None:
+        """Hand the socket what came while it was not ready."""
+        with self._lock:
+            error = self._write_backlog()
+        if error is not None:
+            self.finish(f"the connection here broke: {error}")
+            return
+        self._grant()
+        if not self._backlog and self._remote_ended and not self._flushed_end and self._socket is not None:
+            self._flushed_end = True
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+        self._end_if_over()
+        self._listen()
+
+    def _write_backlog(self) -> str | None:
+        """Write what can be written; the reason if the socket is broken. With the lock held."""
+        if self._socket is None:
+            return None
+        while self._backlog:
+            piece = self._backlog[0]
+            try:
+                sent = self._socket.send(piece)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._backlog.clear()
+                return str(error.strerror or error)
+            self._consumed += sent
+            if sent < len(piece):
+                self._backlog[0] = piece[sent:]
+            else:
+                self._backlog.popleft()
+        self._writing = bool(self._backlog)
+        return None
+
+    def _grant(self) -> None:
+        """Give back the window that was used up, and more of it to a reader that keeps up."""
+        with self._lock:
+            amount, self._consumed = self._consumed, 0
+            if amount * 4 > self._window and not self._backlog and self._window < MAX_WINDOW_BYTES:
+                amount += self._window
+                self._window *= 2
+        if amount and self.channel is not None and not self._remote_ended:
+            self._transport.grant(self.channel, amount)
+
+    def _end_if_over(self) -> None:
+        if self._finished or self._backlog:
+            return
+        if self._remote_closed or (self._local_ended and self._flushed_end):
+            self.finish()
+
+    # In the transport's thread: never blocks.
+
+    def opened(self) -> None:
+        """The far machine has connected; `channel` can be used."""
+        self._pump.call(self._listen)
+
+    def refused(self, code: int, text: str) -> None:
+        """The far machine could not or would not connect."""
+        self._pump.call(lambda: self.finish(_refusal(code, text)))
+
+    def received(self, data: bytes) -> None:
+        """Data for the socket: written at once if it takes it."""
+        self._count(0, len(data))
+        rest = memoryview(data)
+        with self._lock:
+            if self._finished:
+                return
+            if not self._backlog and self._socket is not None:
+                try:
+                    sent = self._socket.send(data)
+                except BlockingIOError:
+                    sent = 0
+                except OSError as error:
+                    text = f"the connection here broke: {error.strerror or error}"
+                    self._pump.call(lambda: self.finish(text))
+                    return
+                self._consumed += sent
+                rest = rest[sent:]
+            if rest:
+                self._backlog.append(rest)
+            blocked = bool(self._backlog) and not self._writing and self._socket is not None
+            self._writing = self._writing or blocked
+            due = self._consumed * 8 > self._window
+        if blocked:
+            self._pump.call(self._flush)
+        elif due:
+            self._pump.call(self._grant)
+
+    def writable(self) -> None:
+        """The far machine takes more."""
+        if not self._events & READ:
+            self._pump.call(self._listen)
+
+    def ended(self) -> None:
+        """The far side sends no more."""
+        self._remote_ended = True
+        self._pump.call(self._flush)
+
+    def closed(self) -> None:
+        """The channel is gone."""
+        self._remote_ended = self._remote_closed = True
+        self._pump.call(self._closed)
+
+    def _closed(self) -> None:
+        if self._socket is None:
+            self.finish()
+        self._flush()
+
+
+def _refusal(code: int, text: str) -> str:
+    # RFC 4254 section 5.1
+    names = {1: "not allowed by the server (AllowTcpForwarding, PermitOpen)", 4: "the server has no room"}
+    return names.get(code) or f"the far machine cannot connect: {text or 'no reason given'}"
