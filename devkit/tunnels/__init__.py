@@ -1,6 +1,7 @@
 """Ways through which bytes reach the phone or another machine."""
 
-from devkit.tunnels.connection import Link, RemoteResult, connect
+from devkit.tunnels.commands import RemoteResult
+from devkit.tunnels.connection import Link, connect
 from devkit.tunnels.forwards import Forward
 from devkit.tunnels.model import (
     ForwardStatus,

@@ -75,7 +75,12 @@ class Forward:
                 return
             self._unlisten()
             ended = threading.Event()
-            if self._pump.call(lambda: (self._end_all(), ended.set())[0]):
+
+            def work() -> None:
+                self._end_all()
+                ended.set()
+
+            if self._pump.call(work):
                 ended.wait(CLOSE_TIMEOUT_S)
             self._closed.set()
 

@@ -56,6 +56,7 @@ class Joint:
         self._remote_closed = False
         self._flushed_end = False
         self._writing = False
+        self._deaf = False
         self._finished = False
 
     # In the pump's thread.
@@ -141,10 +142,7 @@ class Joint:
     def _flush(self) -> None:
         """Hand the socket what came while it was not ready."""
         with self._lock:
-            error = self._write_backlog()
-        if error is not None:
-            self.finish(f"the connection here broke: {error}")
-            return
+            self._write_backlog()
         self._grant()
         if not self._backlog and self._remote_ended and not self._flushed_end and self._socket is not None:
             self._flushed_end = True
@@ -153,26 +151,36 @@ class Joint:
         self._end_if_over()
         self._listen()
 
-    def _write_backlog(self) -> str | None:
-        """Write what can be written; the reason if the socket is broken. With the lock held."""
+    def _write_backlog(self) -> None:
+        """Write what can be written. With the lock held."""
         if self._socket is None:
-            return None
+            return
         while self._backlog:
             piece = self._backlog[0]
-            try:
-                sent = self._socket.send(piece)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                self._backlog.clear()
-                return str(error.strerror or error)
-            self._consumed += sent
+            sent = self._write(piece)
             if sent < len(piece):
                 self._backlog[0] = piece[sent:]
-            else:
-                self._backlog.popleft()
+                break
+            self._backlog.popleft()
         self._writing = bool(self._backlog)
-        return None
+
+    def _write(self, data: bytes | memoryview) -> int:
+        """Write to the socket; how much it took. With the lock held.
+
+        A program that no longer reads may still have something to say: what comes for it is taken
+        and dropped, and its own end is waited for.
+        """
+        assert self._socket is not None
+        taken = len(data)
+        if not self._deaf:
+            try:
+                taken = self._socket.send(data)
+            except BlockingIOError:
+                return 0
+            except OSError:
+                self._deaf = True
+        self._consumed += taken
+        return taken
 
     def _grant(self) -> None:
         """Give back the window that was used up, and more of it to a reader that keeps up."""
@@ -187,7 +195,7 @@ class Joint:
     def _end_if_over(self) -> None:
         if self._finished or self._backlog:
             return
-        if self._remote_closed or (self._local_ended and self._flushed_end):
+        if self._remote_closed or (self._local_ended and (self._flushed_end or self._deaf)):
             self.finish()
 
     # In the transport's thread: never blocks.
@@ -208,22 +216,14 @@ class Joint:
             if self._finished:
                 return
             if not self._backlog and self._socket is not None:
-                try:
-                    sent = self._socket.send(data)
-                except BlockingIOError:
-                    sent = 0
-                except OSError as error:
-                    text = f"the connection here broke: {error.strerror or error}"
-                    self._pump.call(lambda: self.finish(text))
-                    return
-                self._consumed += sent
-                rest = rest[sent:]
+                rest = rest[self._write(data) :]
             if rest:
                 self._backlog.append(rest)
             blocked = bool(self._backlog) and not self._writing and self._socket is not None
             self._writing = self._writing or blocked
             due = self._consumed * 8 > self._window
-        if blocked:
+            over = self._deaf and self._local_ended
+        if blocked or over:
             self._pump.call(self._flush)
         elif due:
             self._pump.call(self._grant)

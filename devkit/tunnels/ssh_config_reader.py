@@ -155,9 +155,10 @@ def _match(state: _State, words: list[str], file: Path, number: int) -> bool:
             value = value or (rest.pop(0) if rest else "")
             if not value:
                 raise _bad(file, number, f"Match {kind} has no value")
-            fits = _criterion(state, kind, value.split(","), f"{file}:{number}")
-            if fits is None:
+            looked = _criterion(state, kind, value.split(","), f"{file}:{number}")
+            if looked is None:
                 return False
+            fits = looked
         result = result and fits != negated
     return result
 

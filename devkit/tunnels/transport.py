@@ -7,8 +7,6 @@ and held by tests on the oldest and the newest supported release. Imports parami
 from __future__ import annotations
 
 import collections
-import select
-import socket
 import threading
 import time
 from collections.abc import Callable
@@ -34,16 +32,13 @@ from paramiko.message import Message
 from paramiko.packet import Packetizer
 
 from devkit.tunnels.model import Address
+from devkit.tunnels.read_ahead import Wire
 
 # paramiko renews keys every 512 MB, a second and a half of work at full speed. RFC 4344 section 3.2
 # allows 2^(L/4) blocks of an L-bit cipher: 64 GiB for AES; section 3.1 2^31 packets.
 REKEY_BYTES = 2**34
 REKEY_PACKETS = 2**31
 MAX_PACKET_BYTES = 2**15
-_READ_AHEAD_BYTES = 2**18
-# How long a read or write waits before it looks whether the transport was closed meanwhile.
-_LOOK_UP_S = 0.1
-_FIRST_BYTES = 512
 # One pass over the data does cipher and integrity; preferred where the server has it.
 _FAST_CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
@@ -86,6 +81,12 @@ class Transport(paramiko.Transport):
         window: bytes the server may send on a channel before it has to wait for us.
     """
 
+    # paramiko's, which its types do not know.
+    _channels: Any
+    _next_channel: Callable[[], int]
+    _handler_table: dict[int, Any]
+    _channel_handler_table: dict[int, Any]
+
     def __init__(self, sock: Any, *, window: int) -> None:
         self.wire = Wire(sock)
         super().__init__(
@@ -96,7 +97,9 @@ class Transport(paramiko.Transport):
         )
         self.on_forwarded: Callable[[Channel, Address, Address], Stream | None] | None = None
         self.on_end: Callable[[], None] | None = None
+        # What the server said when it hung up, and when it last refused a channel.
         self.disconnect_text: str | None = None
+        self.refusal_text: str | None = None
         self._streams: dict[int, Stream] = {}
         self._requests: collections.deque[Request] = collections.deque()
         self._ask_lock = threading.Lock()
@@ -128,7 +131,7 @@ class Transport(paramiko.Transport):
         """Ask for a direct-tcpip channel without waiting; `stream` hears of the answer."""
         with self.lock:
             number = self._next_channel()
-            channel = Channel(number)
+            channel: Any = Channel(number)
             self._channels.put(number, channel)
             self.channels_seen[number] = True
             channel._set_transport(self)
@@ -144,7 +147,8 @@ class Transport(paramiko.Transport):
             message.add_string(host)
             message.add_int(port)
         self._send_user_message(message)
-        return channel
+        opened: Channel = channel
+        return opened
 
     def grant(self, channel: Channel, amount: int) -> None:
         """Let the server send `amount` more bytes on a channel."""
@@ -200,7 +204,11 @@ class Transport(paramiko.Transport):
         if threading.current_thread() is self and not self.clear_to_send.is_set():
             self._deferred.append(message)
             return
-        super()._send_user_message(message)  # type: ignore[misc]
+        try:
+            super()._send_user_message(message)  # type: ignore[misc]
+        except (EOFError, OSError):
+            # The connection is gone; the reading thread notices and says so.
+            self.packetizer.close()
 
     def _new_keys(self, message: Message) -> None:
         self._parse_newkeys(message)  # type: ignore[attr-defined]
@@ -234,6 +242,8 @@ class Transport(paramiko.Transport):
     def _open_failure(self, message: Message) -> None:
         stream = self._streams.pop(message.get_int(), None)
         if stream is None:
+            message.get_int()
+            self.refusal_text = message.get_text()
             message.rewind()
             self._parse_channel_open_failure(message)  # type: ignore[attr-defined]
             return
@@ -242,26 +252,26 @@ class Transport(paramiko.Transport):
         self._channels.delete(message.get_int())
         stream.refused(code, text)
 
-    def _data(self, channel: Channel, message: Message) -> None:
+    def _data(self, channel: Any, message: Message) -> None:
         stream = self._streams.get(channel.chanid)
         if stream is None:
             channel._feed(message)
         else:
             stream.received(message.get_binary())
 
-    def _window(self, channel: Channel, message: Message) -> None:
+    def _window(self, channel: Any, message: Message) -> None:
         channel._window_adjust(message)
         stream = self._streams.get(channel.chanid)
         if stream is not None:
             stream.writable()
 
-    def _eof(self, channel: Channel, message: Message) -> None:
+    def _eof(self, channel: Any, message: Message) -> None:
         channel._handle_eof(message)
         stream = self._streams.get(channel.chanid)
         if stream is not None:
             stream.ended()
 
-    def _close(self, channel: Channel, message: Message) -> None:
+    def _close(self, channel: Any, message: Message) -> None:
         channel._handle_close(message)
         stream = self._streams.pop(channel.chanid, None)
         if stream is not None:
@@ -294,70 +304,3 @@ class Request:
     def wait(self, timeout_s: float) -> bool:
         """Whether an answer (or the end of the connection) came in time."""
         return self._done.wait(timeout_s)
-
-
-class Wire:
-    """The socket under a transport: reads ahead, and remembers what the other side said first."""
-
-    def __init__(self, sock: Any) -> None:
-        self._sock = sock
-        self._ahead = memoryview(b"")
-        self.first_bytes = b""
-        self.last_received = time.monotonic()
-        self._plain = isinstance(sock, socket.socket)
-        self._closed = False
-
-    def settimeout(self, seconds: float | None) -> None:
-        """Reads and writes look up after this long; a plain socket is never blocked in itself."""
-        self._sock.settimeout(0 if self._plain else seconds)
-
-    def recv(self, size: int) -> bytes:
-        """Up to `size` bytes; raises TimeoutError when there are none for a moment."""
-        if not self._ahead:
-            self._ahead = memoryview(self._receive())
-            self.last_received = time.monotonic()
-            if len(self.first_bytes) < _FIRST_BYTES:
-                self.first_bytes += bytes(self._ahead[:_FIRST_BYTES])
-        piece, self._ahead = self._ahead[:size], self._ahead[size:]
-        return bytes(piece)
-
-    def send(self, data: bytes) -> int:
-        """Write some of `data`; raises TimeoutError when nothing could be written for a moment."""
-        if not self._plain:
-            return int(self._sock.send(data))
-        while True:
-            try:
-                return int(self._sock.send(data))
-            except BlockingIOError:
-                self._wait(write=True)
-
-    def close(self) -> None:
-        """Close the socket; a thread in `recv` or `send` notices within a moment."""
-        self._closed = True
-        self._sock.close()
-
-    def getpeername(self) -> Any:
-        """The other side's address, where there is one."""
-        return self._sock.getpeername()
-
-    def _receive(self) -> bytes:
-        if not self._plain:
-            return bytes(self._sock.recv(_READ_AHEAD_BYTES))
-        while True:
-            try:
-                return bytes(self._sock.recv(_READ_AHEAD_BYTES))
-            except BlockingIOError:
-                self._wait(write=False)
-
-    def _wait(self, *, write: bool) -> None:
-        if self._closed or self._sock.fileno() < 0:
-            raise EOFError
-        if not hasattr(select, "poll"):  # Windows
-            reads, writes = ([], [self._sock]) if write else ([self._sock], [])
-            ready: Any = any(select.select(reads, writes, [], _LOOK_UP_S))
-        else:
-            poller = select.poll()
-            poller.register(self._sock, select.POLLOUT if write else select.POLLIN)
-            ready = poller.poll(_LOOK_UP_S * 1000)
-        if not ready:
-            raise TimeoutError
