@@ -154,9 +154,7 @@ def _handshake(transport: Transport, way: Way, wire: wires.OpenWire, timeout_s: 
     text = said.decode("utf-8", "backslashreplace").strip()
     if wire.program is not None and not said:
         raise _program_failed(way, wire)
-    if not said and (
-        isinstance(error, EOFError) or ("timed out" not in str(error).lower() and error is not None)
-    ):
+    if not said and transport.wire.ended:
         raise way.error(
             "closed",
             "the server took the connection and closed it without a word",

@@ -20,6 +20,8 @@ class Wire:
         self._sock = sock
         self._ahead = memoryview(b"")
         self.first_bytes = b""
+        # The other side has closed it, or it broke.
+        self.ended = False
         self.last_received = time.monotonic()
         self._plain = isinstance(sock, socket.socket)
         self._closed = False
@@ -31,7 +33,14 @@ class Wire:
     def recv(self, size: int) -> bytes:
         """Up to `size` bytes; raises TimeoutError when there are none for a moment."""
         if not self._ahead:
-            self._ahead = memoryview(self._receive())
+            try:
+                self._ahead = memoryview(self._receive())
+            except (TimeoutError, BlockingIOError):
+                raise
+            except (OSError, EOFError):
+                self.ended = True
+                raise
+            self.ended = not self._ahead
             self.last_received = time.monotonic()
             if len(self.first_bytes) < _FIRST_BYTES:
                 self.first_bytes += bytes(self._ahead[:_FIRST_BYTES])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from devkit.tunnels import Link, connect
-from tests.support.sshd import Sshd, make_key
+from tests.support.sshd import HOST_KEY_TYPES, Sshd, make_key
 
 WAIT_S = 60.0
 
@@ -42,10 +44,15 @@ class Lab:
         config: str = "",
         known: bool = True,
         uid: int | None = None,
+        host_keys: Sequence[str] = HOST_KEY_TYPES,
     ) -> Sshd:
         """Start a server and add it to the configuration under `name`."""
         # sshd's own configuration cannot name a path with a blank for its keys.
-        server = Sshd(Path(str(self.folder.parent / f"sshd-{name}")), options, uid=uid)
+        folder = self.folder.parent / f"sshd-{name}"
+        if uid is not None:  # pytest's folders are closed to other users
+            folder = Path(tempfile.mkdtemp(prefix="devkit-sshd-"))
+            self._stack.callback(shutil.rmtree, folder)
+        server = Sshd(folder, options, uid=uid, host_keys=host_keys)
         server.authorize(self.key)
         self._stack.enter_context(server)
         if known:

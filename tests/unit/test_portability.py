@@ -28,6 +28,9 @@ LAPTOP = (
     "devkit.ndk.environment",
     "devkit.runtime",
     "devkit.tunnels",
+    "devkit.tunnels.hops",
+    "devkit.tunnels.keys",
+    "devkit.tunnels.transport",
 )
 
 
