@@ -23,6 +23,7 @@ MAX_WINDOW_BYTES = 2**25
 # Packets of one socket sent in a row before the others have their turn.
 _TURN = 8
 _CHUNK_BYTES = 2**15 - 64
+_WRITE_BYTES = 2**18
 
 
 class Joint:
@@ -156,12 +157,17 @@ class Joint:
         if self._socket is None:
             return
         while self._backlog:
-            piece = self._backlog[0]
-            sent = self._write(piece)
-            if sent < len(piece):
-                self._backlog[0] = piece[sent:]
+            # One big write instead of many: each gives the interpreter's lock away and has to get it back.
+            size, count = 0, 0
+            for count, piece in enumerate(self._backlog, 1):  # noqa: B007
+                size += len(piece)
+                if size >= _WRITE_BYTES:
+                    break
+            whole = memoryview(b"".join(self._backlog.popleft() for _ in range(count)))
+            sent = self._write(whole)
+            if sent < size:
+                self._backlog.appendleft(whole[sent:])
                 break
-            self._backlog.popleft()
         self._writing = bool(self._backlog)
 
     def _write(self, data: bytes | memoryview) -> int:
