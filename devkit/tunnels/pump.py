@@ -17,8 +17,7 @@ class Pump(threading.Thread):
     """A selector loop. Everything but `call` and `stop` belongs to the loop's own thread.
 
     The other direction, from SSH to the sockets, is done by the transport's thread as it decrypts:
-    handing the data to another thread first costs a third of the throughput (two switches of the
-    interpreter's lock for each 32 KiB).
+    handing the data to another thread first would switch the interpreter's lock twice for each 32 KiB.
 
     Args:
         crashed: told when the loop ends by an error of ours, instead of by `stop`.
