@@ -11,6 +11,7 @@ import pytest
 EXPECTED_SKIPS: tuple[str, ...] = (
     "slow: runs with script/test --all",
     "only root can start a server for another user",
+    "this machine has no address but loopback",
 )
 
 

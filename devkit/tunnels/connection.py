@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HERE_NAME = "this machine"
 _ANSWER_TIMEOUT_S = 30.0
+_LOOPBACKS = (LOOPBACK, "localhost", "::1")
 # How long the end of a hop waits to see whether it was only the one before it that ended.
 _BEFORE_ENDED_S = 0.3
 
@@ -127,6 +128,7 @@ class Link:
             if request.granted and request.reply is not None:
                 got = request.reply.get_int() if port == 0 else port
                 forward = RemoteForward(self._pump, self._transport, target, bind, got, self._cancel)
+                forward.open = bind in _LOOPBACKS
                 made.append(forward)
                 with self._lock:
                     self._forwards.append(forward)
@@ -139,6 +141,8 @@ class Link:
             from devkit.tunnels.refusals import explain
 
             raise explain(self._last, bind, port)
+        if not made[0].open:
+            self._check_reachable(made[0])
         return made[0]
 
     def local_forward(self, target: Address, *, bind: str = LOOPBACK, port: int = 0) -> Forward:
@@ -258,6 +262,21 @@ class Link:
         if self.alive:
             self._transport.ask("cancel-tcpip-forward", forward.bind, forward.port).wait(_ANSWER_TIMEOUT_S)
 
+    def _check_reachable(self, forward: RemoteForward) -> None:
+        """Let a forward begin that was asked for on another address than loopback, if it got that."""
+        from devkit.tunnels.refusals import check_reachable
+
+        try:
+            said = self.run('set -- $SSH_CONNECTION; echo "$3" $(hostname -I)', timeout_s=_ANSWER_TIMEOUT_S)
+            addresses = said.stdout.decode("utf-8", "replace")
+        except TunnelError:  # an account that may run nothing
+            addresses = ""
+        problem = check_reachable(self._last, forward.bind, forward.port, addresses)
+        if problem is not None:
+            forward.close()
+            raise problem
+        forward.open = True
+
     def _usable(self) -> None:
         if self._failure is not None:
             raise self._failure
@@ -319,7 +338,7 @@ class Link:
 
 
 def _warn_if_open(bind: str, machine: str) -> None:
-    if bind in (LOOPBACK, "localhost", "::1"):
+    if bind in _LOOPBACKS:
         return
     from devkit import output
 

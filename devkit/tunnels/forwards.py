@@ -144,10 +144,12 @@ class RemoteForward(Forward):
     ) -> None:
         super().__init__(pump, transport, target, bind, port)
         self._cancel = cancel
+        # False while devkit itself connects to the port to see whether it is reachable.
+        self.open = True
 
     def take(self, channel: Channel) -> Joint | None:
         """A connection arrived. In the transport's thread."""
-        if self._closed.is_set():
+        if self._closed.is_set() or not self.open:
             return None
         joint = self._joint()
         joint.channel = channel

@@ -14,6 +14,7 @@ _ANSWER_TIMEOUT_S = 10.0
 _PRIVILEGED_BELOW = 1024
 # RFC 4254 section 5.1
 _PROHIBITED = 1
+_ANY = ("", "*", "0.0.0.0", "::")
 
 
 def explain(hop: Hop, bind: str, port: int) -> TunnelError:
@@ -62,11 +63,38 @@ def explain(hop: Hop, bind: str, port: int) -> TunnelError:
     )
 
 
+def check_reachable(hop: Hop, bind: str, port: int, addresses: str) -> TunnelError | None:
+    """The error when a port that was to be open to others was opened on loopback only.
+
+    sshd grants such a request all the same unless its GatewayPorts says so (channels.c,
+    channel_fwd_bind_addr). Asked is the machine itself, at an address that others use.
+
+    Args:
+        addresses: the machine's own addresses, separated by blanks; without any nothing is known.
+    """
+    wanted = [bind] if bind not in _ANY else [a for a in addresses.split() if _is_outer(a)]
+    if not wanted or _connects(hop, wanted[0], port)[0]:
+        return None
+    return hop.way.error(
+        "forward-denied",
+        f"the port was opened on loopback only, not on {bind or 'all addresses'}",
+        f"{wanted[0]}:{port} does not accept connections\nso its sshd has GatewayPorts no",
+        (
+            "leave out --bind: a port on loopback is enough for programs on that machine",
+            f"or ask for: GatewayPorts clientspecified   (sshd_config on {hop.way.name})",
+        ),
+    )
+
+
+def _is_outer(address: str) -> bool:
+    return not address.startswith("127.") and ":" not in address and address.count(".") == 3
+
+
 def _connects(hop: Hop, bind: str, port: int) -> tuple[bool, bool]:
     """Whether something listens there already, and whether asking that was forbidden."""
     import paramiko
 
-    host = LOOPBACK if bind in ("", "*", "0.0.0.0", "::", "localhost") else bind
+    host = LOOPBACK if bind in (*_ANY, "localhost") else bind
     try:
         channel = hop.transport.open_channel(
             "direct-tcpip", (host, port), (LOOPBACK, 0), timeout=_ANSWER_TIMEOUT_S

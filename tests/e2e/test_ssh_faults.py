@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -183,6 +184,28 @@ def test_permit_listen(lab: Lab) -> None:
     with Echo() as target:
         link.remote_forward(target.address, port=allowed)
         assert ask(allowed) == b"hello"
+
+
+def _outer_address() -> str:
+    done = subprocess.run(["hostname", "-I"], capture_output=True, text=True, check=True)
+    return next((word for word in done.stdout.split() if "." in word), "")
+
+
+@pytest.mark.skipif(not _outer_address(), reason="this machine has no address but loopback")
+def test_gateway_ports(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    """sshd grants a port on all addresses, and opens it on loopback."""
+    lab.server("s")
+    error = denied(lab.connect("s"), bind="0.0.0.0")
+    assert error.reason == "forward-denied" and "GatewayPorts no" in str(error.evidence)
+    lab.server("open", ["GatewayPorts clientspecified"])
+    with Echo() as target:
+        forward = lab.connect("open").remote_forward(target.address, bind="0.0.0.0")
+        assert forward.status().total_connections == 0
+        with socket.create_connection((_outer_address(), forward.port), timeout=30) as sock:
+            sock.sendall(b"from outside")
+            sock.shutdown(socket.SHUT_WR)
+            assert sock.recv(100) == b"from outside"
+    assert "a shell on the phone" in capsys.readouterr().err
 
 
 def test_a_remote_port_in_use(lab: Lab) -> None:
