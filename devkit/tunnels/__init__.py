@@ -13,6 +13,7 @@ from devkit.tunnels.model import (
     Prompts,
     Target,
 )
+from devkit.tunnels.prompts import TerminalPrompts, terminal_prompts
 from devkit.tunnels.relay import Relay
 from devkit.tunnels.ssh_config import resolve, resolve_chain
 
@@ -29,7 +30,9 @@ __all__ = [
     "Relay",
     "RemoteResult",
     "Target",
+    "TerminalPrompts",
     "connect",
     "resolve",
     "resolve_chain",
+    "terminal_prompts",
 ]
