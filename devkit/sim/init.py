@@ -259,7 +259,7 @@ def _init(setup: PhoneSetup, channel: socket.socket, codecs: dict[int, Any], rep
         os._exit(1)
     namespaces.set_process_title("init")
     environment = {**ENVIRONMENT, "HOSTNAME": setup.root.properties.get("ro.product.device", HOST_NAME)}
-    config = daemon.DaemonConfig(setup.root.properties, environment, setup.release, codecs)
+    config = daemon.DaemonConfig(setup.root.properties, environment, setup.release, codecs, own_network=True)
     facts = PhoneFacts(setup.root.properties, environment, setup.su, setup.memory_limit_bytes)
     # Connections wait in the channel until adbd takes them, so the phone is up already.
     report_to(report, ok=True)

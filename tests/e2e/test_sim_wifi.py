@@ -118,3 +118,13 @@ def test_a_reboot_ends_tcp_mode(phone: Sim) -> None:
     to_tcp_mode(phone)
     break_phone("wifi", "reboot", {"down": 0.2})
     assert eventually(lambda: not listens(address_of("wifi")), 15)
+
+
+def test_adbd_through_a_forward_to_its_own_port(phone: Sim, host: AdbHost) -> None:
+    """What the articles tunnel: `adb forward` to 5555, and a second adb server that connects to that."""
+    to_tcp_mode(phone)
+    cable = phone.phone.record.serial
+    assert host("connect", cable).stdout.startswith(b"connected")
+    local = host("-s", cable, "forward", "tcp:0", "tcp:5555").stdout.decode().strip()
+    assert host("connect", f"127.0.0.1:{local}").stdout.decode() == f"connected to 127.0.0.1:{local}\n"
+    assert host("-s", f"127.0.0.1:{local}", "shell", "echo inside").stdout == b"inside\n"

@@ -57,6 +57,7 @@ class DaemonConfig:
         codecs: the compressions that can be had; the release decides which are offered.
         keyring: the hosts that are welcome, None when all are.
         faults: what goes wrong.
+        own_network: the phone has a loopback of its own, on which it listens in TCP mode.
     """
 
     properties: Mapping[str, str]
@@ -65,6 +66,7 @@ class DaemonConfig:
     codecs: dict[int, Codec] = field(default_factory=dict)
     keyring: Keyring | None = None
     faults: FaultBoard = field(default_factory=lambda: FaultBoard(None))
+    own_network: bool = False
 
 
 class Daemon:
@@ -78,9 +80,24 @@ class Daemon:
 
     def serve_forever(self, handover: Handover) -> None:
         """Accept connections for ever: over the cable, and in TCP mode over the Wi-Fi."""
-        handover.listen(tcp_port())
+        port = tcp_port()
+        handover.listen(port)
+        if port and self._config.own_network:
+            threading.Thread(target=self._serve_own_loopback, args=(port,), daemon=True).start()
         while True:
             sock, _ = handover.accept()
+            threading.Thread(target=self.serve_connection, args=(sock,), daemon=True).start()
+
+    def _serve_own_loopback(self, port: int) -> None:
+        """What `adb forward tcp:N tcp:5555` leads to: adbd inside a connection to adbd."""
+        try:
+            listener = socket.create_server(("127.0.0.1", port))
+        except OSError as error:
+            log(f"cannot listen at port {port} of the phone: {error}")
+            return
+        while True:
+            sock, _ = listener.accept()
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             threading.Thread(target=self.serve_connection, args=(sock,), daemon=True).start()
 
     def serve_connection(self, sock: socket.socket) -> None:
