@@ -316,6 +316,10 @@ class Hosts:
         """Run `ip` in the world's own network, where the cables are."""
         self._do([str(IP), *words])
 
+    def program_of(self, started: subprocess.Popen[bytes]) -> int:
+        """The id of a program that was started on a host: `started` itself is what brought it there."""
+        return _child_of(started.pid)
+
     def pids_in(self, network: str) -> list[int]:
         """Processes of the tests' machine that are in a network, "net:[NUMBER]"."""
         found = []

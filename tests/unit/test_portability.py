@@ -16,6 +16,7 @@ LAPTOP = (
     "devkit.cli.doctor",
     "devkit.cli.env",
     "devkit.cli.init",
+    "devkit.cli.tunnel",
     "devkit.cli.device_network",
     "devkit.device.network",
     "devkit.device.phone",
@@ -31,6 +32,7 @@ LAPTOP = (
     "devkit.tunnels.hops",
     "devkit.tunnels.keys",
     "devkit.tunnels.transport",
+    "devkit.tunnels.script",
 )
 
 
