@@ -230,10 +230,19 @@ def _choose_behind(server: AdbServer, wish: Wish) -> DeviceEntry:
 
 
 def _distinct(entries: Sequence[DeviceEntry]) -> list[DeviceEntry]:
-    """Each serial once: a network phone may be connected to two servers."""
+    """Each phone once: it may be connected to two servers, or be on the cable and the network at a time.
+
+    The cable wins: it is faster.
+    """
+    from devkit.device.network_memory import remembered_phones
+
     seen: dict[str, DeviceEntry] = {}
     for entry in entries:
         seen.setdefault(entry.serial, entry)
+    if len(seen) > 1:
+        for phone in remembered_phones():
+            if phone.serial_number in seen:
+                seen.pop(phone.address, None)
     return list(seen.values())
 
 

@@ -16,7 +16,8 @@ import pytest
 
 from devkit import process
 from tests.e2e.support import REPO, WHEEL_ADB, eventually
-from tests.support.hosts import Host, Hosts, made_hosts
+from tests.support.host import Host
+from tests.support.hosts import Hosts, made_hosts
 
 SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
 
@@ -232,8 +233,8 @@ def test_a_test_that_is_killed_leaves_nothing(tmp_path: Path, user: str) -> None
     assert maker.stdout is not None
     pids = [int(word) for word in maker.stdout.readline().split()]
     try:
-        # Holders of three networks, two sshds, a client and its sessions.
-        assert len(pids) >= 8 and all(process.is_alive(pid) for pid in pids)
+        # Holders of three networks, two sshds, a client and its sessions. What found them is gone already.
+        assert len([pid for pid in pids if process.is_alive(pid)]) >= 8
     finally:
         maker.kill()
         maker.wait()

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.support import REPO, WHEEL_ADB, eventually
-from tests.support.hosts import Host, Hosts, made_hosts
+from tests.support.host import Host
+from tests.support.hosts import Hosts, made_hosts
 
 TOOLS = {"PYTHONPATH": str(REPO)}
 

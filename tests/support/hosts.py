@@ -13,228 +13,23 @@ import contextlib
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import pytest
 
-from tests.e2e.support import eventually
+from tests.support.host import IP, ORDINARY_NAME, ORDINARY_UID, SSHD, START_TIMEOUT_S, Host, Link
 
-SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-IP = shutil.which("ip", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 _HERE = Path(__file__).parent
-_START_TIMEOUT_S = 30.0
-# The one user that exists on the hosts of an ordinary user, whose namespace maps no other.
-_ORDINARY_UID, _ORDINARY_NAME = 1000, "dev"
 
 
 class NoNamespaces(Exception):
     """This machine or user may not make hosts; says what was refused."""
-
-
-@dataclass
-class Link:
-    """A cable between two hosts. Cut and healed, or made slow, while it is used.
-
-    `ports`: its two ends in the world's own network; `bridge`: what joins them while it is not shaped.
-    """
-
-    world: Hosts
-    name: str
-    bridge: str
-    ports: tuple[str, str]
-    _wire: subprocess.Popen[bytes] | None = None
-    _shape: tuple[float, float] = (0.0, 0.0)
-    _is_cut: bool = False
-
-    def cut(self) -> None:
-        """From now on packets vanish, silently: neither host's interface goes down."""
-        self._is_cut = True
-        self._apply()
-
-    def heal(self) -> None:
-        """Undo `cut`."""
-        self._is_cut = False
-        self._apply()
-
-    def shape(self, *, delay_s: float = 0.0, rate_bits_s: float = 0.0) -> None:
-        """Make it slow.
-
-        Args:
-            delay_s: one way, each way.
-            rate_bits_s: each way, 0 for no limit.
-        """
-        self._shape = (delay_s, rate_bits_s)
-        self._apply()
-
-    @contextlib.contextmanager
-    def broken(self) -> Iterator[None]:
-        """`cut` for the time of the block."""
-        self.cut()
-        try:
-            yield
-        finally:
-            self.heal()
-
-    def _apply(self) -> None:
-        if self._wire is not None:
-            self._wire.kill()
-            self._wire.wait()
-            self._wire = None
-        shaped = any(self._shape)
-        for port in self.ports:
-            self.world.ip("link", "set", "dev", port, *(["nomaster"] if shaped else ["master", self.bridge]))
-        self.world.ip("link", "set", "dev", self.bridge, "down" if self._is_cut or shaped else "up")
-        if shaped and not self._is_cut:
-            script = [sys.executable, "-I", "-S", _HERE / "hosts_wire.py"]
-            self._wire = self.world.start([*script, *self.ports, *map(str, self._shape)])
-            assert self._wire.stdout is not None and self._wire.stdout.readline() == b"up\n"
-
-
-@dataclass
-class Host:
-    """One of the hosts.
-
-    Attributes:
-        name: "server", "jump" or "laptop"; its host name, and how the laptop's ssh config calls it.
-        home: the home folder of its user.
-        addresses: by the name of the link.
-    """
-
-    world: Hosts
-    name: str
-    home: Path
-    pid: int
-    addresses: dict[str, str] = field(default_factory=dict)
-    _sshd: subprocess.Popen[bytes] | None = None
-
-    @property
-    def user(self) -> str:
-        """Who logs in here."""
-        return self.world.user
-
-    def argv(self, argv: Sequence[str | Path], *, cwd: Path | None = None, **env: str) -> list[str]:
-        """The command line that runs another one here, for subprocess. It is killed with its starter."""
-        enter = ["nsenter", "-t", str(self.pid), "-n", "-m", "-u", "--"]
-        return self.world.argv([*enter, *_with_environment(self, cwd or self.home, env), *map(str, argv)])
-
-    def start(
-        self,
-        argv: Sequence[str | Path],
-        *,
-        cwd: Path | None = None,
-        stdin: int | None = subprocess.DEVNULL,
-        stdout: int | None = subprocess.PIPE,
-        stderr: int | None = subprocess.PIPE,
-        **env: str,
-    ) -> subprocess.Popen[bytes]:
-        """Start a program here."""
-        return subprocess.Popen(
-            self.argv(argv, cwd=cwd, **env),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=_outer_environment(),
-        )
-
-    def run(
-        self,
-        *argv: str | Path,
-        stdin: bytes = b"",
-        check: bool = True,
-        timeout_s: float = 60,
-        cwd: Path | None = None,
-        **env: str,
-    ) -> subprocess.CompletedProcess[bytes]:
-        """Run a program here to its end."""
-        done = subprocess.run(
-            self.argv(argv, cwd=cwd, **env),
-            input=stdin,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-            env=_outer_environment(),
-        )
-        assert not check or done.returncode == 0, (self.name, argv, done.returncode, done.stderr.decode())
-        return done
-
-    def ip(self, *words: str) -> str:
-        """Run `ip` here."""
-        return self.run(str(IP), *words).stdout.decode()
-
-    def address(self, link: Link) -> str:
-        """Its address on a link."""
-        return self.addresses[link.name]
-
-    def listens(self, port: int, address: str = "127.0.0.1") -> bool:
-        """Whether something here listens at a port. Nothing is dialled."""
-        wanted = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}:{port:04X}"
-        lines = self.run("cat", "/proc/net/tcp").stdout.decode().splitlines()[1:]
-        return any(line.split()[1] == wanted and line.split()[3] == "0A" for line in lines)
-
-    # sshd
-
-    def start_sshd(self, **options: str) -> None:
-        """Start its sshd on port 22. Options are those of sshd_config, as GatewayPorts="yes"."""
-        folder = self.home.parent
-        config = folder / "sshd_config"
-        config.write_text(sshd_config(folder, self.world.is_root, options))
-        command: list[str | Path] = [str(SSHD), "-D", "-e", "-f", config]
-        if not self.world.is_root:
-            # As an ordinary user of the host: to change users sshd would need more than one to be mapped.
-            ids = [f"--map-user={_ORDINARY_UID}", f"--map-group={_ORDINARY_UID}"]
-            command = ["unshare", "--user", *ids, "--", *command]
-        with self.log.open("ab") as log:
-            self._sshd = self.start(command, stdout=log.fileno(), stderr=log.fileno())
-        sshd = self._sshd
-        assert eventually(lambda: self.listens(22, "0.0.0.0") or sshd.poll() is not None, _START_TIMEOUT_S)
-        assert sshd.poll() is None, self.log.read_text()
-
-    @property
-    def log(self) -> Path:
-        """What its sshd says."""
-        return self.home.parent / "sshd.log"
-
-    def stop_sshd(self) -> None:
-        """End the sshd that listens; sessions live on, as after `systemctl stop ssh`."""
-        if self._sshd is not None:
-            self._sshd.kill()
-            self._sshd.wait()
-            self._sshd = None
-        assert eventually(lambda: not self.listens(22, "0.0.0.0"), _START_TIMEOUT_S)
-
-    def kill_sshd(self) -> None:
-        """End its sshd and all sessions at once, as a host that crashes."""
-        self.stop_sshd()
-
-        def none_left() -> bool:
-            for pid in self.pids_called("sshd"):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, 9)
-            return not self.pids_called("sshd")
-
-        assert eventually(none_left, _START_TIMEOUT_S)
-
-    def restart_sshd(self, **options: str) -> None:
-        """`kill_sshd`, then `start_sshd`."""
-        self.kill_sshd()
-        self.start_sshd(**options)
-
-    def pids_called(self, start: str) -> list[int]:
-        """Those of them whose name begins so."""
-        return [pid for pid in self.pids() if _comm(pid).startswith(start)]
-
-    def pids(self) -> list[int]:
-        """All its processes; their ids are those of the tests' machine."""
-        network = self.run("readlink", "/proc/self/ns/net").stdout.decode().strip()
-        return self.world.pids_in(network)
 
 
 class Hosts:
@@ -249,7 +44,7 @@ class Hosts:
             raise NoNamespaces("ip (iproute2), sshd (openssh-server) and nsenter (util-linux) are needed")
         self.base = base
         self.is_root = os.geteuid() == 0
-        self.user = pwd.getpwuid(0).pw_name if self.is_root else _ORDINARY_NAME
+        self.user = pwd.getpwuid(0).pw_name if self.is_root else ORDINARY_NAME
         user_namespace = [] if self.is_root else ["--user", "--map-root-user"]
         kinds = [
             "--net",
@@ -351,6 +146,7 @@ class Hosts:
         names.write_text(f"127.0.0.1 localhost {name}\n::1 localhost\n")
         script = (
             f'mount --bind "$1" /etc/passwd && mount --bind "$2" /etc/hosts && hostname {name}'
+            " && echo 0 >/proc/sys/net/ipv4/ip_forward"
             " && echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start"
             f" && {IP} link set lo up && echo $$ && exec sleep infinity"
         )
@@ -417,29 +213,6 @@ class Hosts:
         self.close()
 
 
-def sshd_config(folder: Path, is_root: bool, options: Mapping[str, str]) -> str:
-    """The text of an sshd_config for a host whose files are in a folder; `options` come before ours."""
-    settings = {
-        "Port": "22",
-        "AddressFamily": "inet",
-        "HostKey": f'"{folder / "host_ed25519"}"',
-        "AuthorizedKeysFile": f'"{folder / "home/.ssh/authorized_keys"}"',
-        "PidFile": "none",
-        # The folders of tests belong to whoever runs them, often below a /tmp that all may write.
-        "StrictModes": "no",
-        "PermitRootLogin": "prohibit-password",
-        "PasswordAuthentication": "no",
-        "KbdInteractiveAuthentication": "no",
-        "UsePAM": "no" if is_root else None,
-        "PrintMotd": "no",
-        "LogLevel": "VERBOSE",
-        "MaxStartups": "1000",
-    }
-    lines = [f"{name} {value}" for name, value in options.items()]
-    lines += [f"{name} {value}" for name, value in settings.items() if value is not None]
-    return "\n".join(lines) + "\n"
-
-
 @contextlib.contextmanager
 def made_hosts() -> Iterator[Hosts]:
     """The hosts, for a fixture; where they cannot be made the test is skipped, which fails in CI."""
@@ -457,28 +230,16 @@ def _passwd(home: Path) -> str:
     """This machine's users, with the host's own home for the one who logs in."""
     lines = []
     for entry in pwd.getpwall():
-        if entry.pw_uid not in (0, _ORDINARY_UID):
+        if entry.pw_uid not in (0, ORDINARY_UID):
             lines.append(f"{entry.pw_name}:x:{entry.pw_uid}:{entry.pw_gid}::{entry.pw_dir}:{entry.pw_shell}")
     root = pwd.getpwuid(0).pw_name
     lines.append(f"{root}:x:0:0:{root}:{home}:/bin/sh")
-    lines.append(f"{_ORDINARY_NAME}:x:{_ORDINARY_UID}:{_ORDINARY_UID}::{home}:/bin/sh")
+    lines.append(f"{ORDINARY_NAME}:x:{ORDINARY_UID}:{ORDINARY_UID}::{home}:/bin/sh")
     return "\n".join(lines) + "\n"
 
 
-def _with_environment(host: Host, cwd: Path, env: Mapping[str, str]) -> list[str]:
-    settings = {"HOME": str(host.home), "USER": host.user, "LOGNAME": host.user, **env}
-    return ["env", "-C", str(cwd), *(f"{name}={value}" for name, value in settings.items())]
-
-
-def _outer_environment() -> dict[str, str]:
-    """What programs on the hosts see of the tests' environment; images of virtual phones are shared."""
-    kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return {**{name: os.environ[name] for name in kept if name in os.environ}, "XDG_CACHE_HOME": cache}
-
-
 def _child_of(pid: int) -> int:
-    deadline = time.monotonic() + _START_TIMEOUT_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
@@ -487,10 +248,3 @@ def _child_of(pid: int) -> int:
                     return int(entry.name)
         time.sleep(0.01)
     raise NoNamespaces("the first process of the hosts is not there")
-
-
-def _comm(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from devkit.device import network
-from devkit.device.listing import Inventory, parse_devices
+from devkit.device.listing import Inventory, list_server, parse_devices
 from devkit.device.network_memory import (
     NetworkPhone,
     forget_phone,
@@ -17,7 +17,7 @@ from devkit.device.network_memory import (
     remembered_phones,
 )
 from devkit.device.reconnect import reconnect
-from devkit.device.select import no_device_hints
+from devkit.device.select import Wish, choose, no_device_hints
 from devkit.device.servers import AdbServer
 from devkit.device.usb_hints import is_wsl, usb_hints
 from devkit.errors import DeviceError, UsageError
@@ -290,3 +290,14 @@ def test_an_offline_network_phone_in_the_list_is_to_be_connected_anew() -> None:
         f"devkit device connect {A}",
         "reconnect: adb reconnect offline",
     ]
+
+
+def test_a_phone_on_the_cable_and_the_network_is_one_phone(fake: FakeAdbServer) -> None:
+    fake.list(f"{A} device model:M transport_id:2\nS1 device usb:1-2 model:M transport_id:1\n")
+    inventory = Inventory(fake.server, (fake.server,), tuple(list_server(fake.server)))
+    with pytest.raises(DeviceError, match="2 phones are connected"):
+        choose(inventory, None)
+    remember_phone(NetworkPhone(A, "S1"))
+    assert choose(inventory, None).serial == "S1"
+    # Asked for by its address, it is that.
+    assert choose(inventory, Wish(A, "-s")).serial == A
