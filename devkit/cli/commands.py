@@ -25,7 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "vscode": Entry("vscode", "Write VS Code's settings, debugging and tasks; yours stay."),
     "env": Entry("env", "Print or install the toolchains' variables for your shell."),
     "device": Entry("device", "List, choose, connect and look at phones; a shell on one."),
-    "tunnel": Entry("tunnel", "The phone of the laptop on the server, over SSH."),
+    "tunnel": Entry("tunnel", "Make the phones of this laptop usable on the server."),
     "sim": Entry("sim", "Start and stop virtual phones."),
     "ndk": Entry("ndk", "Find, install, choose and remove Android NDKs."),
     "qnn": Entry("qnn", "Qualcomm's QNN (QAIRT) SDK: find, install and check it."),

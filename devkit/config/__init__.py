@@ -13,6 +13,7 @@ from devkit.config.model import (
     LldbConfig,
     NdkConfig,
     QnnConfig,
+    TunnelConfig,
 )
 from devkit.config.options import APP_OPTIONS, BACKENDS, BUILD_TYPES, OPTIONS, PROFILE_OPTIONS, Option
 from devkit.config.values import nearest
@@ -34,6 +35,7 @@ __all__ = [
     "NdkConfig",
     "Option",
     "QnnConfig",
+    "TunnelConfig",
     "find_project_file",
     "load",
     "nearest",

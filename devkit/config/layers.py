@@ -18,6 +18,7 @@ from devkit.config.model import (
     LldbConfig,
     NdkConfig,
     QnnConfig,
+    TunnelConfig,
 )
 from devkit.config.options import NAMED_SECTIONS, OPTIONS
 from devkit.config.values import from_text, nearest
@@ -121,6 +122,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         values=values,
         origins=origins,
         qnn=QnnConfig(qnn_path, qnn_version),
+        tunnel=TunnelConfig(values.get("tunnel.host")),
     )
 
 

@@ -63,6 +63,11 @@ class QnnConfig:
 
 
 @dataclass(frozen=True)
+class TunnelConfig:
+    host: str | None = None
+
+
+@dataclass(frozen=True)
 class LldbConfig:
     path: Path | None
     server: Path | None
@@ -90,3 +95,4 @@ class Config:
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     qnn: QnnConfig = field(default_factory=QnnConfig)
+    tunnel: TunnelConfig = field(default_factory=TunnelConfig)

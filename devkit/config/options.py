@@ -32,6 +32,7 @@ OPTIONS = (
     Option("device.dir", "text", "folder on the phone that devkit uses", default="/data/local/tmp/devkit"),
     Option("device.serial", "text", "serial of the phone to use, or sim:NAME"),
     Option("adb.server", "text", "address of the adb server, HOST:PORT"),
+    Option("tunnel.host", "text", "the server that `devkit tunnel up` logs in to (as ssh takes it)"),
     Option("adb.path", "path", "the adb program"),
     Option("build.type", "choice", "build type", default="debug", choices=BUILD_TYPES),
     Option("build.jobs", "integer", "parallel compile jobs (default: the cores)"),

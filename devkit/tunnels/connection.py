@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from devkit.tunnels import keepalive, ssh_config
 from devkit.tunnels.commands import RemoteResult, collect
 from devkit.tunnels.forwards import CLOSE_TIMEOUT_S, Forward, LocalForward, RemoteForward
 from devkit.tunnels.joint import Joint
-from devkit.tunnels.model import LOOPBACK, Address, LinkStatus, NoPrompts, Prompts, Target
+from devkit.tunnels.model import LOOPBACK, Address, LinkStatus, NoPrompts, Prompts, Screen, Target
 from devkit.tunnels.pump import Pump
 from devkit.tunnels.way import Way
 
@@ -39,6 +40,7 @@ def connect(
     openssh: bool = True,
     keepalive_s: float | None = None,
     keepalive_count: int | None = None,
+    connect_timeout_s: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Link:
     """Log in to `host` as `ssh host` would, hop by hop.
@@ -51,12 +53,15 @@ def connect(
         openssh: False: the configuration is read without asking an OpenSSH client.
         keepalive_s, keepalive_count: a hop that says nothing for their product after a ping is dead;
             default: ServerAliveInterval and ServerAliveCountMax of the last hop, else 5 s and 3.
+        connect_timeout_s: for each hop's TCP connection instead of ConnectTimeout.
         progress: told each step ("jump: logging in as dev").
 
     Raises:
         TunnelError: a link could not be made; says which one and why.
     """
     plans = ssh_config.resolve_chain(host, config_file=config_file, openssh=openssh)
+    if connect_timeout_s is not None:
+        plans = tuple(dataclasses.replace(plan, connect_timeout_s=connect_timeout_s) for plan in plans)
     _silence_paramiko()
     from devkit.tunnels.hops import open_hop
 
@@ -109,12 +114,15 @@ class Link:
             if not hop.transport.is_active():  # it ended before it could tell
                 self._hop_ended(index)
 
-    def remote_forward(self, target: Target, *, bind: str = LOOPBACK, port: int = 0) -> Forward:
+    def remote_forward(
+        self, target: Target, *, bind: str = LOOPBACK, port: int = 0, screen: Screen | None = None
+    ) -> Forward:
         """Listen on the far machine (`ssh -R`); its connections are joined to `target` here.
 
         Args:
             bind: the address on the far machine; other than loopback needs its GatewayPorts.
             port: 0: the far machine chooses; see `Forward.port`.
+            screen: judges each connection by what it sends first.
 
         Raises:
             TunnelError: "forward-denied" (says which sshd option can do that), "address-in-use", "lost".
@@ -127,7 +135,7 @@ class Link:
             # In the transport's thread: a connection may be the very next message.
             if request.granted and request.reply is not None:
                 got = request.reply.get_int() if port == 0 else port
-                forward = RemoteForward(self._pump, self._transport, target, bind, got, self._cancel)
+                forward = RemoteForward(self._pump, self._transport, target, bind, got, screen, self._cancel)
                 forward.open = bind in _LOOPBACKS
                 made.append(forward)
                 with self._lock:
@@ -145,15 +153,20 @@ class Link:
             self._check_reachable(made[0])
         return made[0]
 
-    def local_forward(self, target: Address, *, bind: str = LOOPBACK, port: int = 0) -> Forward:
+    def local_forward(
+        self, target: Address, *, bind: str = LOOPBACK, port: int = 0, screen: Screen | None = None
+    ) -> Forward:
         """Listen here (`ssh -L`); connections are joined to `target` as seen from the far machine.
+
+        Args:
+            screen: judges each connection by what it sends first.
 
         Raises:
             TunnelError: "address-in-use", "lost".
         """
         self._usable()
         _warn_if_open(bind, HERE_NAME)
-        forward = LocalForward(self._pump, self._transport, target, bind, port)
+        forward = LocalForward(self._pump, self._transport, target, bind, port, screen)
         with self._lock:
             ended = self._ended.is_set()
             self._forwards.append(forward)
@@ -184,6 +197,24 @@ class Link:
         except (paramiko.SSHException, EOFError, OSError) as error:
             self._usable()
             raise self._error("protocol", f"it runs no commands for us: {error}", command) from None
+
+    def open_command(self, command: str, *, timeout_s: float = 15.0) -> Channel:
+        """Start shell text on the far machine and talk to it; closing the channel ends its input.
+
+        Raises:
+            TunnelError: "lost", "timeout", or the server allows no commands ("protocol").
+        """
+        import paramiko
+
+        self._usable()
+        try:
+            channel = self._transport.open_session(timeout=timeout_s)
+            channel.settimeout(timeout_s)
+            channel.exec_command(command)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            self._usable()
+            raise self._error("protocol", f"it runs no commands for us: {error}", command[:200]) from None
+        return channel
 
     @property
     def alive(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from devkit.errors import TunnelError
 from devkit.tunnels.dialling import describe, dial
 from devkit.tunnels.joint import Joint
-from devkit.tunnels.model import Address, ForwardStatus, Target
+from devkit.tunnels.model import Address, ForwardStatus, Screen, Target
 from devkit.tunnels.pump import READ, Pump
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ class Forward:
 
     kind: str
 
-    def __init__(self, pump: Pump, transport: Transport, target: Target, bind: str, port: int) -> None:
+    def __init__(
+        self, pump: Pump, transport: Transport, target: Target, bind: str, port: int, screen: Screen | None
+    ) -> None:
         self.bind = bind
+        self._screen = screen
         self.port = port
         self._target = target
         self._pump = pump
@@ -108,7 +111,10 @@ class Forward:
             joint.finish()
 
     def _joint(self) -> Joint:
-        joint = Joint(self._pump, self._transport, self._counted, self._ended)
+        joint = Joint(
+            self._pump, self._transport, self._counted, self._ended,
+            screen=self._screen, client_here=self.kind == "local",
+        )  # fmt: skip
         self._joints.add(joint)
         self._total += 1
         return joint
@@ -140,9 +146,10 @@ class RemoteForward(Forward):
         target: Target,
         bind: str,
         port: int,
+        screen: Screen | None,
         cancel: Callable[[RemoteForward], None],
     ) -> None:
-        super().__init__(pump, transport, target, bind, port)
+        super().__init__(pump, transport, target, bind, port, screen)
         self._cancel = cancel
         # False while devkit itself connects to the port to see whether it is reachable.
         self.open = True
@@ -174,9 +181,11 @@ class LocalForward(Forward):
 
     kind = "local"
 
-    def __init__(self, pump: Pump, transport: Transport, target: Address, bind: str, port: int) -> None:
+    def __init__(
+        self, pump: Pump, transport: Transport, target: Address, bind: str, port: int, screen: Screen | None
+    ) -> None:
         self._listener = _listen(bind, port)
-        super().__init__(pump, transport, target, bind, self._listener.getsockname()[1])
+        super().__init__(pump, transport, target, bind, self._listener.getsockname()[1], screen)
         self._address = target
         pump.call(lambda: pump.watch(self._listener, READ, self._accept))
 

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from devkit.tunnels.model import Screen
 from devkit.tunnels.pump import READ, WRITE, Pump
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Joint:
 
     Args:
         count: told (bytes out, bytes in) as they pass.
+        screen: judges what the client sends first; the client is on the far side, else (`client_here`)
+            at the socket.
         done: called once in the pump's thread with the reason, None for a regular end.
     """
 
@@ -40,11 +43,17 @@ class Joint:
         transport: Transport,
         count: Callable[[int, int], None],
         done: Callable[[Joint, str | None], None],
+        *,
+        screen: Screen | None = None,
+        client_here: bool = False,
     ) -> None:
         self._pump = pump
         self._transport = transport
         self._count = count
         self._done = done
+        self._screen = screen
+        self._client_here = client_here
+        self._head = b""
         self.channel: Channel | None = None
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
@@ -119,14 +128,45 @@ class Joint:
                 channel.shutdown_write()
                 self._end_if_over()
                 return
+            whole = len(data) < room
+            if self._screen is not None and self._client_here:
+                data = self._screened(data)
+                if not data:
+                    return
             try:
-                channel.send(data)
+                # Not send: what the screen held back can be more than one packet takes.
+                channel.sendall(data)
             except OSError:
                 self._listen()
                 return
             self._count(len(data), 0)
-            if len(data) < room:
+            if whole:
                 return
+
+    def _screened(self, data: bytes) -> bytes:
+        """What may go on of the client's first bytes and these; b"" while that is not known."""
+        assert self._screen is not None
+        self._head += data
+        verdict = self._screen(self._head)
+        if verdict is None:
+            return b""
+        head, self._head = self._head, b""
+        if not verdict:
+            self._screen = None
+            return head
+        self._screen = lambda _more: None
+        self._pump.call(lambda: self._refuse(verdict))
+        return b""
+
+    def _refuse(self, answer: bytes) -> None:
+        if self._finished:
+            return
+        with contextlib.suppress(OSError):
+            if self._client_here and self._socket is not None:
+                self._socket.send(answer)
+            elif self.channel is not None:
+                self.channel.sendall(answer)
+        self.finish("a request that is not let through")
 
     def _listen(self) -> None:
         """Watch the socket for what can be used now."""
@@ -216,6 +256,10 @@ class Joint:
 
     def received(self, data: bytes) -> None:
         """Data for the socket: written at once if it takes it."""
+        if self._screen is not None and not self._client_here:
+            data = self._screened(data)
+            if not data:
+                return
         self._count(0, len(data))
         rest = memoryview(data)
         with self._lock:

@@ -16,6 +16,9 @@ Address = tuple[str, int]
 # belongs to the forward, or raises OSError or DevkitError, which closes the client's connection.
 Dialler = Callable[[], socket.socket]
 Target = Address | Dialler
+# Judges what a forward's client has sent first, before any of it goes on: None: more is needed, b"": let
+# the connection through, else what to answer before it is closed.
+Screen = Callable[[bytes], bytes | None]
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 
 from devkit import __version__
 from devkit.errors import UsageError
+from devkit.tunnels.spec import ADB_SERVER, ADBD, MODES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 SH, POWERSHELL = "sh", "powershell"
-ADB_SERVER, ADBD = "adb-server", "adbd"
-MODES = (ADB_SERVER, ADBD)
 # On the server. Not 5037, where its own adb server is; the other is the articles'.
 DEFAULT_PORTS = {ADB_SERVER: 15037, ADBD: 30303}
 PHONE_PORT = 5555

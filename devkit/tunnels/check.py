@@ -1,0 +1,309 @@
+"""Walks the links of a tunnel one by one, each with evidence, and measures what they carry."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from devkit.device import AdbServer, Device, find_adb
+from devkit.device.connection import server_version
+from devkit.device.listing import list_server
+from devkit.errors import LAPTOP, PHONE, SERVER, DevkitError, TunnelError
+from devkit.tunnels.connection import Link, connect
+from devkit.tunnels.model import HostPlan, Prompts
+from devkit.tunnels.ssh_config import resolve_chain
+
+OK, WARNING, BROKEN, NOT_CHECKED = "ok", "warning", "broken", "not checked"
+_ECHO_TIMEOUT_S = 10.0
+_ECHOED = b"devkit tunnel check\n"
+_PROBE_BYTES = 4 * 2**20
+_PROBE_TIMEOUT_S = 20.0
+_PINGS = 5
+# Which step of a hop a failed login was in (`TunnelError.reason`).
+_STEPS = ("dns", "tcp", "banner", "key", "login")
+_STEP_OF = {
+    "dns": "dns", "refused": "tcp", "unreachable": "tcp", "timeout": "tcp", "proxy-command": "tcp",
+    "not-ssh": "banner", "protocol": "banner", "host-key-unknown": "key", "host-key-changed": "key",
+    "host-key-revoked": "key", "auth": "login",
+}  # fmt: skip
+_TITLES = {
+    "dns": "address", "tcp": "TCP", "banner": "SSH banner", "key": "host key", "login": "login",
+}  # fmt: skip
+# Counted on a virtual phone behind delays of 0 and 100 ms; see docs/tunnels.md.
+START_ROUND_TRIPS = 40
+STEP_ROUND_TRIPS = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One link as it was found.
+
+    Attributes:
+        machine: on which machine it ends: LAPTOP, SERVER, PHONE or the name of a jump host.
+        state: OK, WARNING, BROKEN or NOT_CHECKED.
+    """
+
+    id: str
+    machine: str
+    title: str
+    state: str
+    evidence: str = ""
+    hints: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return {**self.__dict__, "hints": list(self.hints)}
+
+
+@dataclass
+class Measures:
+    """What the connection to the server carries; None where it could not be measured.
+
+    Attributes:
+        latency_ms: median round trip to the server, jumps included.
+        up_bytes_s, down_bytes_s: from here to the server, and back.
+    """
+
+    latency_ms: float | None = None
+    up_bytes_s: float | None = None
+    down_bytes_s: float | None = None
+    hops_ms: list[float] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `--json` prints it, with what it means."""
+        return {**self.__dict__, "means": self.meaning()}
+
+    def meaning(self) -> dict[str, float]:
+        """Seconds that debugging and pushing take because of this connection alone."""
+        meaning: dict[str, float] = {}
+        if self.latency_ms is not None:
+            meaning["start_s"] = START_ROUND_TRIPS * self.latency_ms / 1000
+            meaning["step_s"] = STEP_ROUND_TRIPS * self.latency_ms / 1000
+        # What the server pushes to the phone goes down to the laptop.
+        if self.down_bytes_s:
+            meaning["push_100mb_s"] = 1e8 / self.down_bytes_s
+        return meaning
+
+
+def walk(
+    host: str,
+    server: AdbServer,
+    *,
+    prompts: Prompts,
+    accept_new: bool = False,
+    config_file: Path | None = None,
+    serial: str | None = None,
+    measures: Measures | None = None,
+) -> Iterator[Step]:
+    """Look at each link from this machine, the laptop, to the server and to the phone.
+
+    Nothing is left on either side, and nothing is started.
+
+    Args:
+        server: the adb server on this machine.
+        measures: is filled in; None measures nothing.
+
+    Raises:
+        TunnelError: "config": what `host` stands for cannot be read.
+    """
+    chain = resolve_chain(host, config_file=config_file)
+    try:
+        link = connect(host, prompts=prompts, accept_new=accept_new, config_file=config_file)
+    except TunnelError as error:
+        yield from _failed_login(chain, error)
+    else:
+        with link:
+            yield from _login(chain, link)
+            yield from _forward(link)
+            if measures is not None:
+                yield _measure(link, measures)
+            yield _far_adb(link)
+    yield from _phone_side(server, serial)
+
+
+def _login(chain: tuple[HostPlan, ...], link: Link) -> Iterator[Step]:
+    for plan, hop in zip(chain, link.status().hops, strict=False):
+        machine = _machine(chain, plan)
+        found = {
+            "dns": plan.hostname, "tcp": f"port {plan.port}", "banner": hop.banner, "key": hop.host_key,
+            "login": f"{hop.login}, {hop.auth}, {hop.cipher}",
+        }  # fmt: skip
+        for name in _STEPS:
+            yield Step(f"{name}:{plan.alias}", machine, f"{plan.alias}: {_TITLES[name]}", OK, found[name])
+
+
+def _failed_login(chain: tuple[HostPlan, ...], error: TunnelError) -> Iterator[Step]:
+    broken_hop = min(error.link or 0, len(chain) - 1)
+    broken_step = _STEP_OF.get(error.reason, "login")
+    for index, plan in enumerate(chain):
+        for name in _STEPS:
+            state, evidence = OK, ""
+            hints: tuple[str, ...] = ()
+            if index > broken_hop or (index == broken_hop and _STEPS.index(name) > _STEPS.index(broken_step)):
+                state = NOT_CHECKED
+            elif index == broken_hop and name == broken_step:
+                state, hints = BROKEN, error.hints
+                evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
+            yield Step(
+                f"{name}:{plan.alias}", _machine(chain, plan), f"{plan.alias}: {_TITLES[name]}", state,
+                evidence, hints,
+            )  # fmt: skip
+    yield Step("forward", SERVER, "port forwarding", NOT_CHECKED)
+
+
+def _forward(link: Link) -> Iterator[Step]:
+    try:
+        forward = link.remote_forward(_echo_here)
+    except TunnelError as error:
+        evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
+        yield Step("forward", SERVER, "port forwarding", BROKEN, evidence, error.hints)
+        yield Step("echo", SERVER, "a byte there and back", NOT_CHECKED)
+        return
+    with forward:
+        yield Step(
+            "forward",
+            SERVER,
+            "port forwarding",
+            OK,
+            f"port {forward.port} listened on the server's 127.0.0.1",
+        )
+        yield _echo(link, forward.port)
+
+
+def _echo(link: Link, port: int) -> Step:
+    title = "a byte there and back"
+    try:
+        with link.local_forward(("127.0.0.1", port)) as back:
+            started = time.monotonic()
+            with socket.create_connection(("127.0.0.1", back.port), _ECHO_TIMEOUT_S) as probe:
+                probe.sendall(_ECHOED)
+                got = b""
+                while len(got) < len(_ECHOED) and (piece := probe.recv(64)):
+                    got += piece
+            took = (time.monotonic() - started) * 1000
+            if got == _ECHOED:
+                return Step("echo", SERVER, title, OK, f"this machine → server → this machine: {took:.0f} ms")
+            reason = back.status().last_error
+    except (OSError, TunnelError) as error:
+        reason = str(error)
+    if reason and "not allowed" in reason:
+        return Step("echo", SERVER, title, NOT_CHECKED, "the server forwards nothing in the other direction")
+    return Step(
+        "echo", SERVER, title, BROKEN, reason or "nothing came back",
+        ("is a firewall between programs of the server's own 127.0.0.1?",),
+    )  # fmt: skip
+
+
+def _echo_here() -> socket.socket:
+    near, far = socket.socketpair()
+
+    def echo() -> None:
+        with near, contextlib.suppress(OSError):
+            while data := near.recv(4096):
+                near.sendall(data)
+
+    threading.Thread(target=echo, daemon=True).start()
+    return far
+
+
+def _measure(link: Link, measures: Measures) -> Step:
+    title = "speed to the server"
+    try:
+        rounds = [link.ping() for _ in range(_PINGS)]
+        measures.hops_ms = [statistics.median(hop) for hop in zip(*rounds, strict=True)]
+        measures.latency_ms = measures.hops_ms[-1]
+        started = time.monotonic()
+        link.run("cat >/dev/null", stdin=bytes(_PROBE_BYTES), timeout_s=_PROBE_TIMEOUT_S)
+        measures.up_bytes_s = _PROBE_BYTES / (time.monotonic() - started)
+        started = time.monotonic()
+        got = link.run(f"head -c {_PROBE_BYTES} /dev/zero", timeout_s=_PROBE_TIMEOUT_S)
+        measures.down_bytes_s = len(got.stdout) / (time.monotonic() - started)
+    except TunnelError as error:
+        if measures.latency_ms is None:
+            return Step("speed", SERVER, title, NOT_CHECKED, error.what)
+    return Step("speed", SERVER, title, OK, describe(measures))
+
+
+def describe(measures: Measures) -> str:
+    """One line of numbers, one of what they mean."""
+    from devkit.output import human_bytes
+
+    text = f"{measures.latency_ms:.0f} ms there and back"
+    if measures.up_bytes_s and measures.down_bytes_s:
+        text += f", {human_bytes(measures.up_bytes_s)}/s up, {human_bytes(measures.down_bytes_s)}/s down"
+    means = measures.meaning()
+    start, step = means["start_s"], means["step_s"]
+    text += f"\nof each start of a debug session about {start:.1f} s, of each step {step:.1f} s"
+    if "push_100mb_s" in means:
+        text += f"; pushing 100 MB takes {means['push_100mb_s']:.0f} s"
+    return text
+
+
+def _far_adb(link: Link) -> Step:
+    """The server's own adb: not needed by devkit, but a version that differs ends the laptop's server."""
+    title = "adb on the server"
+    try:
+        found = link.run("adb version", timeout_s=15)
+    except TunnelError as error:
+        return Step("server-adb", SERVER, title, NOT_CHECKED, error.what)
+    from devkit.device.adb_program import parse_version
+
+    version = parse_version(found.stdout.decode("utf-8", "replace"))
+    if version is None:
+        return Step("server-adb", SERVER, title, OK, "none on its PATH; devkit there needs none")
+    here = None
+    with contextlib.suppress(DevkitError):
+        here = find_adb()
+    if here is not None and here.protocol != version[1]:
+        return Step(
+            "server-adb", SERVER, title, WARNING,
+            f"speaks version {version[1]}, this machine's {here.protocol}: it would end an adb server that"
+            " it does not match (the tunnel does not let it)",
+            ("install the same platform-tools on both machines",),
+        )  # fmt: skip
+    return Step("server-adb", SERVER, title, OK, f"platform-tools {version[0]}")
+
+
+def _phone_side(server: AdbServer, serial: str | None) -> Iterator[Step]:
+    try:
+        version = server_version(server)
+        entries = list_server(server)
+    except DevkitError as error:
+        evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
+        yield Step("adb", LAPTOP, "adb server", BROKEN, evidence, error.hints)
+        yield Step("phone", PHONE, "phone", NOT_CHECKED)
+        return
+    yield Step("adb", LAPTOP, "adb server", OK, f"{server.address}, version {version}")
+    wanted = [entry for entry in entries if serial in (None, entry.serial)]
+    if not wanted:
+        yield Step(
+            "phone", PHONE, "phone", BROKEN, f"{serial or 'no phone'} is not listed", ("devkit device list",)
+        )
+    for entry in wanted:
+        title = f"phone {entry.serial}"
+        if not entry.usable:
+            yield Step(f"phone:{entry.serial}", PHONE, title, BROKEN, entry.state, (entry.hint,))
+            continue
+        yield _phone_socket(server, entry.serial, title)
+
+
+def _phone_socket(server: AdbServer, serial: str, title: str) -> Step:
+    started = time.monotonic()
+    try:
+        said = Device(serial, server).shell("echo devkit").text.strip()
+    except DevkitError as error:
+        return Step(f"phone:{serial}", PHONE, title, BROKEN, error.what, error.hints)
+    took = (time.monotonic() - started) * 1000
+    state = OK if said == "devkit" else BROKEN
+    return Step(f"phone:{serial}", PHONE, title, state, f"answers a shell in {took:.0f} ms")
+
+
+def _machine(chain: tuple[HostPlan, ...], plan: HostPlan) -> str:
+    return SERVER if plan is chain[-1] else plan.alias

@@ -1,0 +1,194 @@
+"""Keeps a tunnel up: makes it, watches every link, and makes it again when one breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from devkit.device import AdbServer
+from devkit.errors import DevkitError, TunnelError
+from devkit.tunnels import state
+from devkit.tunnels.board import Board
+from devkit.tunnels.connection import Link, connect
+from devkit.tunnels.ends import make_ends
+from devkit.tunnels.model import Prompts
+from devkit.tunnels.phones import PhoneWatch
+from devkit.tunnels.remember import RememberingPrompts
+from devkit.tunnels.spec import TunnelSpec
+from devkit.tunnels.ssh_config import resolve_chain
+
+_TICK_S = 0.25
+_SAVE_EVERY_S = 1.0
+# A network that comes back shall carry the tunnel within 3 s: attempts are short and never rare.
+_RETRY_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 1.5)
+_RETRY_TIMEOUT_S = 2.5
+# A link that says nothing for their product is dead: before TCP would send again after too long a pause.
+_KEEPALIVE_S = 2.0
+_KEEPALIVES = 3
+# What another attempt right away would not change; a person has to.
+_SLOW_REASONS = (
+    "config", "auth", "host-key-unknown", "host-key-changed", "host-key-revoked", "forward-denied",
+)  # fmt: skip
+_SLOW_PAUSE_S = 30.0
+# A wall clock that runs ahead of the monotonic one by this much: the machine slept.
+_SLEPT_S = 4.0
+_PROBE_TIMEOUT_S = 3.0
+
+
+class Supervisor:
+    """One tunnel, from the first login to its end.
+
+    Args:
+        server: the adb server on the laptop.
+        say: told what happens, a sentence each.
+        ready: called once, when the tunnel is up for the first time.
+    """
+
+    def __init__(
+        self,
+        spec: TunnelSpec,
+        server: AdbServer,
+        *,
+        prompts: Prompts,
+        say: Callable[[str], None],
+        ready: Callable[[], None] = lambda: None,
+        adb: Path | None = None,
+        log: Path | None = None,
+    ) -> None:
+        self.spec = spec
+        self._say = say
+        self._ready = ready
+        self._prompts = RememberingPrompts(prompts)
+        self._token = secrets.token_hex(8)
+        self._stop = threading.Event()
+        self._news = threading.Event()
+        self._config = Path(spec.ssh_config) if spec.ssh_config else None
+        chain = tuple(hop.alias for hop in resolve_chain(spec.host, config_file=self._config))
+        self.board = Board(spec, chain, token=self._token, log=log)
+        self._watch = PhoneWatch(server, say=say, changed=self._news.set, adb=adb)
+        self._ends = make_ends(spec, self._watch, self._token, say)
+
+    def stop(self) -> None:
+        """End the tunnel soon; callable from signal handlers and other threads."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Keep the tunnel up until `stop` is called or `devkit tunnel down` asks for it.
+
+        Raises:
+            DevkitError: it could not be made the first time. Later failures are retried for ever.
+        """
+        with contextlib.ExitStack() as stack:
+            stack.callback(state.remove, self.spec.name)
+            stack.callback(self._ends.finish)
+            self.board.connecting()
+            self._save()
+            if self._ends.watches_phones_before_login:
+                stack.enter_context(self._watch)
+                self._watch.wait_first(10)
+            attempt = 0
+            was_up = False
+            while not self._stopped():
+                try:
+                    with self._make(patient=not was_up) as link:
+                        if not self._ends.watches_phones_before_login and not was_up:
+                            stack.enter_context(self._watch)
+                        self._came_up(was_up)
+                        was_up, attempt = True, 0
+                        self._stay(link)
+                except DevkitError as error:
+                    reason = error.reason if isinstance(error, TunnelError) else ""
+                    if not was_up:
+                        raise
+                    self._went_down(error, first=attempt == 0)
+                    self._pause(reason, attempt)
+                    attempt += 1
+
+    @contextlib.contextmanager
+    def _make(self, *, patient: bool):  # type: ignore[no-untyped-def]
+        link = connect(
+            self.spec.host,
+            prompts=self._prompts,
+            accept_new=self.spec.accept_new,
+            config_file=self._config,
+            keepalive_s=_KEEPALIVE_S,
+            keepalive_count=_KEEPALIVES,
+            connect_timeout_s=None if patient else _RETRY_TIMEOUT_S,
+        )
+        try:
+            self.board.logged_in(link.status())
+            self._ends.make(link)
+            yield link
+        finally:
+            self._ends.unmake()
+            link.close()
+
+    def _came_up(self, was_up: bool) -> None:
+        self._prompts.settle()
+        self.board.came_up(self._ends.port)
+        self._show_phones()
+        self._save()
+        if was_up:
+            self._say(f"the tunnel to {self.spec.host} is up again")
+        else:
+            self._ready()
+
+    def _went_down(self, error: DevkitError, *, first: bool) -> None:
+        self.board.went_down(error)
+        self._save()
+        if first:
+            shown = f"{error.what}" + (f" ({error.evidence.splitlines()[-1]})" if error.evidence else "")
+            self._say(f"the tunnel is down: {shown}; connecting again")
+
+    def _stay(self, link: Link) -> None:
+        """Until the link breaks (raises why) or the tunnel shall end (returns)."""
+        saved_at = wall = time.time()
+        steady = time.monotonic()
+        while not self._stopped():
+            if link.wait(_TICK_S):
+                raise link.failure or TunnelError("the SSH connection ended", reason="lost")
+            now, now_steady = time.time(), time.monotonic()
+            slept = (now - wall) - (now_steady - steady)
+            wall, steady = now, now_steady
+            if slept > _SLEPT_S:
+                self._say(f"this machine slept for {slept:.0f} s; looking whether the connection still lives")
+                link.ping(_PROBE_TIMEOUT_S)
+            if self._news.is_set():
+                self._news.clear()
+                self._ends.phones_changed()
+                self._show_phones()
+                saved_at = 0.0
+            self._ends.tick()
+            if now - saved_at >= _SAVE_EVERY_S or now < saved_at:
+                self.board.measured(link.status())
+                self._save()
+                saved_at = now
+
+    def _show_phones(self) -> None:
+        self.board.phones(self._watch.is_up, self._watch.problem, self._watch.entries)
+
+    def _pause(self, reason: str, attempt: int) -> None:
+        if reason in _SLOW_REASONS:
+            self._say(f"this needs you; the next attempt is in {_SLOW_PAUSE_S:.0f} s")
+            pause = _SLOW_PAUSE_S
+        else:
+            pause = _RETRY_PAUSES_S[min(attempt, len(_RETRY_PAUSES_S) - 1)]
+        deadline = time.monotonic() + pause * random.uniform(0.8, 1.2)
+        while not self._stopped() and (left := deadline - time.monotonic()) > 0:
+            self._stop.wait(min(left, _TICK_S))
+
+    def _stopped(self) -> bool:
+        if not self._stop.is_set() and state.is_asked_to_stop(self.spec.name, self._token):
+            self._stop.set()
+        return self._stop.is_set()
+
+    def _save(self) -> None:
+        # A full disk must not end a tunnel that works.
+        with contextlib.suppress(OSError):
+            state.save(self.board.record(os.getpid()))
