@@ -82,8 +82,8 @@ class Board:
         for index, link in enumerate(links):
             if index == broken:
                 link.turn(DOWN, error.what, error=text)
-            elif index > broken:
-                link.turn(WAITING)
+            else:
+                link.turn(UP if index < broken else WAITING)
 
     def phones(self, server_is_up: bool, problem: str | None, entries: Sequence[DeviceEntry]) -> None:
         """What the adb server on the laptop lists."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from devkit.tunnels.model import HostKeyQuestion, Prompts
@@ -48,7 +48,7 @@ class RememberingPrompts:
         """As `Prompts`; nothing new is trusted while nobody looks."""
         return not self._settled and self._prompts.trust(question)
 
-    def _one(self, key: object, attempt: int, ask) -> str | None:  # type: ignore[no-untyped-def]
+    def _one(self, key: object, attempt: int, ask: Callable[[], str | None]) -> str | None:
         known = self._secrets.get(key)
         if attempt == 1 and isinstance(known, str):
             return known

@@ -8,7 +8,7 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from devkit.device import AdbServer
@@ -39,6 +39,7 @@ _SLOW_PAUSE_S = 30.0
 # A wall clock that runs ahead of the monotonic one by this much: the machine slept.
 _SLEPT_S = 4.0
 _PROBE_TIMEOUT_S = 3.0
+_NOTICE_S = 1.0
 
 
 class Supervisor:
@@ -101,7 +102,8 @@ class Supervisor:
                             stack.enter_context(self._watch)
                         self._came_up(was_up)
                         was_up, attempt = True, 0
-                        self._stay(link)
+                        with _named_by(link):
+                            self._stay(link)
                 except DevkitError as error:
                     reason = error.reason if isinstance(error, TunnelError) else ""
                     if not was_up:
@@ -111,7 +113,7 @@ class Supervisor:
                     attempt += 1
 
     @contextlib.contextmanager
-    def _make(self, *, patient: bool):  # type: ignore[no-untyped-def]
+    def _make(self, *, patient: bool) -> Iterator[Link]:
         link = connect(
             self.spec.host,
             prompts=self._prompts,
@@ -192,3 +194,14 @@ class Supervisor:
         # A full disk must not end a tunnel that works.
         with contextlib.suppress(OSError):
             state.save(self.board.record(os.getpid()))
+
+
+@contextlib.contextmanager
+def _named_by(link: Link) -> Iterator[None]:
+    """A request that fails since the connection broke: the connection knows which hop it was."""
+    try:
+        yield
+    except DevkitError:
+        if link.wait(_NOTICE_S) and link.failure is not None:
+            raise link.failure from None
+        raise

@@ -117,6 +117,7 @@ def stopped_at_a_breakpoint(net: Net, tiny: TinyApp, *words: str) -> None:
     batch.write_text("process continue\nprocess continue\nprocess continue\n")
     ran = devkit(net.server, "debug", tiny.program, "-b", "inner.cpp:4", "--batch", batch, "--json", *words)
     assert ran.code == 7, ran.out + ran.err
+    assert ran.data["stops"], ran.data["transcript"]
     assert ran.data["stops"][0]["frames"][0]["function"] == "inner(int)"
 
 
@@ -166,7 +167,7 @@ def test_sshd_is_killed(net: Net, tiny: TinyApp) -> None:
     net.server.kill_sshd()
     assert eventually(lambda: net.status()["state"] == "down", 30)
     broken = {link["id"]: link for link in net.status()["links"]}
-    assert broken["ssh:jump"]["state"] in ("up", "connecting")
+    assert broken["ssh:jump"]["state"] in ("up", "connecting"), json.dumps(broken)
     assert broken["ssh:server"]["state"] == "down" and broken["ssh:server"]["last_error"]
     # Clients on the server fail at once instead of hanging.
     assert net.phones_on_server() == []
