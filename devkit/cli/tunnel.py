@@ -448,12 +448,7 @@ def _wait_for_end(record: TunnelRecord) -> None:
 
 
 def _prompts() -> Prompts:
-    import sys
-
     from devkit.tunnels.model import NoPrompts
+    from devkit.tunnels.prompts import terminal_prompts
 
-    if output.current().json_mode or not sys.stdin.isatty():
-        return NoPrompts()
-    from devkit.cli.ssh_prompts import TerminalPrompts
-
-    return TerminalPrompts()
+    return NoPrompts() if output.current().json_mode else terminal_prompts()

@@ -9,6 +9,7 @@ from devkit.doctor.machine import examine_machine
 from devkit.doctor.own import examine_own
 from devkit.doctor.phone import choose_phone, examine_phone
 from devkit.doctor.report import BROKEN, Link, Report, Section, Wishes
+from devkit.doctor.tunnel import examine_tunnels
 from devkit.errors import DevkitError
 
 
@@ -21,8 +22,7 @@ def examine(
 ) -> Report:
     """Look at every link, and change nothing; what can be mended comes along as the links' repairs.
 
-    The sections are in the order of the chain, and each makes its own links; a section for the way
-    between two machines belongs between those of this machine and of adb.
+    The sections are in the order of the chain, and each makes its own links.
 
     Args:
         config: the settings, or the error that reading them raised: that is a link, too.
@@ -40,6 +40,7 @@ def examine(
     device = choose_phone(Section("adb", adb_links), config, serial, environ=environ)
     examine_machine(here, config, device, environ=environ, wishes=wishes)
     examine_own(here, config, environ=environ, wishes=wishes)
+    examine_tunnels(Section("tunnel", links))
     links += adb_links
     if device is not None and not any(link.state == BROKEN for link in adb_links):
         examine_phone(Section("phone", links), config, device)

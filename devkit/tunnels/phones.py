@@ -88,6 +88,7 @@ class PhoneWatch:
             except DevkitError as error:
                 self._lost(error.what)
                 self._start(error, attempt)
+                self._first.set()
                 attempt += 1
                 self._ended.wait(_PAUSE_S)
                 continue
@@ -124,7 +125,6 @@ class PhoneWatch:
             self._say(problem)
         self.problem = problem
         self.entries = ()
-        self._first.set()
         self._changed()
 
     def _start(self, error: DevkitError, attempt: int) -> None:

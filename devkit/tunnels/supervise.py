@@ -40,6 +40,8 @@ _SLOW_PAUSE_S = 30.0
 _SLEPT_S = 4.0
 _PROBE_TIMEOUT_S = 3.0
 _NOTICE_S = 1.0
+# adb's own start takes up to ten seconds where it finds no network.
+_ADB_START_S = 35.0
 
 
 class Supervisor:
@@ -92,7 +94,7 @@ class Supervisor:
             self._save()
             if self._ends.watches_phones_before_login:
                 stack.enter_context(self._watch)
-                self._watch.wait_first(10)
+                self._watch.wait_first(_ADB_START_S)
             attempt = 0
             was_up = False
             while not self._stopped():
