@@ -52,11 +52,13 @@ class Keepalive(threading.Thread):
     def run(self) -> None:
         """Until `stop`, or until a hop is dead."""
         while True:
-            for index, hop in enumerate(self._hops):
-                silent_s = self._look(index, hop)
-                if silent_s > self._patience_s:
-                    self._dead(index, silent_s)
-                    return
+            silent_s = [self._look(index, hop) for index, hop in enumerate(self._hops)]
+            if max(silent_s) > self._patience_s:
+                # Through a dead hop nothing comes from those behind it either, and one of their pings
+                # may have been sent a moment earlier: the first one that is as silent is to blame.
+                index = next(i for i, each in enumerate(silent_s) if each > self._patience_s / 2)
+                self._dead(index, silent_s[index])
+                return
             if self._over.wait(self._interval_s):
                 return
 

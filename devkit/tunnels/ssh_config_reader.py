@@ -111,10 +111,19 @@ def _store(values: Values, keyword: str, words: list[str]) -> None:
     if keyword in _ADD_UP:
         known = values.setdefault(keyword, [])
         known += [word for word in words[:1] if word not in known]
-    elif keyword in _EXCLUDE and _EXCLUDE[keyword] in values:
+    elif keyword in _EXCLUDE and _excluding(keyword, values):
         return
     else:
         values.setdefault(keyword, words)
+
+
+def _excluding(keyword: str, values: Values) -> bool:
+    """Whether an earlier value of the other way to a host keeps this one out.
+
+    A `ProxyJump none` keeps further jumps out but no ProxyCommand (readconf.c, parse_jump).
+    """
+    earlier = values.get(_EXCLUDE[keyword])
+    return earlier is not None and not (keyword == "proxycommand" and earlier == ["none"])
 
 
 def _split(line: str, file: Path, number: int) -> tuple[str, list[str]]:

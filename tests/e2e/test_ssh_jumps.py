@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -151,5 +152,13 @@ def test_a_proxy_command_that_says_nothing(lab: Lab) -> None:
 def _children() -> set[int]:
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
-        found |= {int(pid) for pid in (task / "children").read_text("ascii").split()}
-    return {pid for pid in found if "sshd" not in Path(f"/proc/{pid}/comm").read_text("utf-8")}
+        with contextlib.suppress(FileNotFoundError):  # a thread that has just ended
+            found |= {int(pid) for pid in (task / "children").read_text("ascii").split()}
+    return {pid for pid in found if not _name(pid).startswith(("sshd", "gone"))}
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
+    except FileNotFoundError:
+        return "gone"

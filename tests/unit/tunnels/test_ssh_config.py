@@ -51,6 +51,20 @@ def test_case_e1_include(tmp_path: Path, openssh: bool) -> None:
             assert plan.identity_files == (Path(os.path.expanduser(name)),)
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("ProxyJump none", "ProxyCommand nc %h %p"),
+        ("ProxyJump none", "ProxyJump b", "ProxyCommand nc %h %p"),
+        ("ProxyJump b", "ProxyJump none", "ProxyCommand nc %h %p"),
+        ("ProxyCommand none", "ProxyJump b"),
+        ("ProxyCommand nc %h %p", "ProxyJump none"),
+    ],
+)
+def test_jumps_and_commands_that_are_none(tmp_path: Path, lines: tuple[str, ...]) -> None:
+    both(config(tmp_path, "\n".join(("Host a", *lines))), "a")
+
+
 @READERS
 def test_case_e3_identities(openssh: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/tmp/agent")
