@@ -9,16 +9,21 @@ import typer
 
 from devkit import output
 from devkit.cli import common
-from devkit.errors import BuildError, DeviceError, UsageError
+from devkit.errors import BuildError, DeviceError, DevkitError, UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
-    from devkit.engine import DeviceFacts
+    from devkit.engine import BuildPlan, BuildResult, DeviceFacts
+
+SLOW_STEP_S = 5.0
 
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command(epilog="Example: devkit build cpu --type release -D MNN_OPENCL=ON")
+@app.command(
+    epilog="Examples: devkit build cpu --type release -D MNN_OPENCL=ON; devkit build --list; "
+    "devkit build --explain qnn"
+)
 def build(
     profile: Annotated[str, typer.Argument(metavar="[PROFILE]", help="What to build.")] = "cpu",
     serial: common.Serial = None,
@@ -33,6 +38,10 @@ def build(
     jobs: Annotated[int | None, typer.Option("-j", "--jobs", min=1, help="Parallel compile jobs.")] = None,
     clean: Annotated[bool, typer.Option("--clean", help="Start from an empty build folder.")] = False,
     list_profiles: Annotated[bool, typer.Option("--list", help="List the profiles.")] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Print the cmake command of PROFILE, and why each option is there."),
+    ] = False,
     why: Annotated[
         Path | None,
         typer.Option("--why", metavar="FILE", help="Is FILE compiled in the last build, and how?"),
@@ -46,31 +55,63 @@ def build(
     config = common.load_config(serial=serial, build_type=build_type, ndk=ndk)
     if list_profiles:
         found = engine.profiles_for(config)
-        rows: list[tuple[str, ...]] = [(p.name, p.target, p.about) for p in found.values()]
-        output.current().data([p.as_dict() for p in found.values()], output.table(rows))
+        rows: list[tuple[str, ...]] = [
+            (p.name, p.target, ", ".join(p.needs) or "-", p.about) for p in found.values()
+        ]
+        text = output.table(rows, ("PROFILE", "FOR", "NEEDS", "WHAT FOR"))
+        output.current().data([p.as_dict() for p in found.values()], text)
         return
     if why is not None:
-        _explain(config, profile, build_type, why)
+        _explain_file(config, profile, build_type, why)
         return
     facts = _facts(config, profile, serial)
+    if explain:
+        from devkit.engine.explain import explain as explain_plan
+
+        missing: list[DevkitError] = []
+        plan = engine.plan_for(
+            config, profile, device=facts, extra_options=_options(define or ()), targets=target or (),
+            missing=missing,
+        )  # fmt: skip
+        explained = explain_plan(plan, missing)
+        output.current().data(explained.as_dict(), "\n".join(explained.lines()))
+        return
     plan = engine.plan_for(
         config, profile, device=facts, extra_options=_options(define or ()), targets=target or ()
     )
     if dry_run or print_commands:
         output.current().data(plan.as_dict(), "\n".join(plan.command_lines()))
         return
-    result = engine.build(plan, jobs=jobs or config.build.jobs, clean=clean)
+    result = engine.build(plan, jobs=jobs, clean=clean)
+    output.current().data(result.as_dict(), "\n".join(_report(plan, result)))
+
+
+def _report(plan: BuildPlan, result: BuildResult) -> list[str]:
+    """What people want to know of a build that succeeded."""
+    from devkit.engine.diagnostics import summarize
+
     programs = [a.path.name for a in result.artifacts if a.kind == "executable"]
     libraries = [a.path.name for a in result.artifacts if a.kind in ("shared", "module")]
+    took = f"{result.elapsed_s:.1f} s"
+    if result.configured:
+        took += f" ({result.configure_s:.1f} s of it configuring)"
+    did = f"{result.steps} steps" if result.steps else "nothing to do"
     lines = [
-        f"built {profile} in {result.elapsed_s:.1f} s: {result.build_dir}",
+        f"built {plan.profile.name} in {took}, {did}: {result.build_dir}",
         f"  programs:  {', '.join(programs) or 'none'}",
         f"  libraries: {', '.join(libraries) or 'none'}",
     ]
-    output.current().data(result.as_dict(), "\n".join(lines))
+    if result.ccache:
+        lines.append(f"  ccache:    {result.ccache.text}")
+    if result.slowest and result.slowest[0].seconds >= SLOW_STEP_S:
+        lines.append("  slowest:   " + ", ".join(f"{s.output} {s.seconds:.1f} s" for s in result.slowest[:3]))
+    warned = summarize(result.diagnostics, plan.source, "warning")
+    if warned:
+        lines += [f"  {line}" for line in [*warned, f"the whole log: {result.log}"]]
+    return lines
 
 
-def _explain(config: Config, profile: str, build_type: str | None, file: Path) -> None:
+def _explain_file(config: Config, profile: str, build_type: str | None, file: Path) -> None:
     """Answer --why from what the last build left: no phone, no compiler, nothing is built."""
     from devkit import engine
     from devkit.engine import editor_view, why

@@ -35,7 +35,8 @@ PrintCommands = Annotated[
 ]
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Take what the last build made.")]
 BuildType = Annotated[
-    str | None, typer.Option("--type", metavar="TYPE", help="Build type: debug or release.")
+    str | None,
+    typer.Option("--type", metavar="TYPE", help="Build type: debug, release, profile or relwithdebinfo."),
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-BUILD_TYPES = ("debug", "release")
+BUILD_TYPES = ("debug", "release", "profile", "relwithdebinfo")
 BACKENDS = ("none", "cpu", "gpu", "htp")
 
 
@@ -35,7 +35,7 @@ OPTIONS = (
     Option("tunnel.host", "text", "the server that `devkit tunnel up` logs in to (as ssh takes it)"),
     Option("adb.path", "path", "the adb program"),
     Option("build.type", "choice", "build type", default="debug", choices=BUILD_TYPES),
-    Option("build.jobs", "integer", "parallel compile jobs (default: the cores)"),
+    Option("build.jobs", "integer", "parallel compile jobs (default: what cores and memory allow)"),
     Option("build.api_level", "integer", "Android API level to build for", default=24),
     Option("build.toolchain", "choice", "auto: the NDK for phones, this machine's compiler for virtual ones; "
            "ndk: the NDK for both", default="auto", choices=("auto", "ndk")),
@@ -55,6 +55,8 @@ PROFILE_OPTIONS = (
     Option("type", "choice", "build type", choices=BUILD_TYPES),
     Option("target", "choice", "where its programs run", choices=("device", "host")),
     Option("targets", "list", "CMake targets to build (default: all)"),
+    Option("needs", "list", "SDKs it cannot do without: ndk, ndk>=25, qnn>=2.38, asan"),
+    Option("products", "list", "CMake targets that must be there after a build"),
 )
 
 APP_OPTIONS = (

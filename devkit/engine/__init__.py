@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from devkit.config import BUILD_TYPES
 from devkit.engine.build import BuildResult, build, last_build, list_apps
 from devkit.engine.choose import plan_for, profiles_for
 from devkit.engine.cmake_tools import BuildTools, find_build_tools
 from devkit.engine.detect import detect_engine
 from devkit.engine.fileapi import Artifact
-from devkit.engine.plan import BUILD_TYPES, BuildPlan, plan_build
+from devkit.engine.plan import BuildPlan, plan_build
 from devkit.engine.profiles import Profile, get_profile, load_profiles
 from devkit.engine.toolchain import (
     DEFAULT_API_LEVEL,

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from devkit import output, process
-from devkit.engine import buildlog, editor_view, fileapi
+from devkit.engine import buildlog, checkout, editor_view, fileapi, products
+from devkit.engine.build_stats import (
+    STATS_LOG,
+    CcacheStats,
+    NinjaTimes,
+    Step,
+    ccache_environment,
+    read_ccache,
+)
 from devkit.engine.buildfolder import (
     LOG_FILE,
+    BuildLog,
     check_ours,
     empty_folder,
     fixed_differences,
@@ -21,8 +30,11 @@ from devkit.engine.buildfolder import (
     read_state,
     write_state,
 )
+from devkit.engine.diagnostics import Diagnostic, find_diagnostics, summarize
 from devkit.engine.fileapi import Artifact
 from devkit.engine.plan import BuildPlan
+from devkit.engine.products import Product
+from devkit.engine.sanitizer import check_sanitizer
 from devkit.errors import BuildError, FileError, UsageError
 
 # Messages are parsed; gcc translates its own.
@@ -38,6 +50,12 @@ class BuildResult:
         configured: whether cmake had to run.
         fresh: whether the folder was empty before.
         steps: what was compiled, linked or generated; 0 when nothing had changed.
+        products: the same files looked at; empty for a build of earlier (`last_build`).
+        warnings: what will surprise: options, downloads, products.
+        diagnostics: what compilers, linkers and CMake warned of in this build.
+        configure_s: seconds that cmake took, of elapsed_s.
+        slowest: the slowest steps of this build, the slowest first.
+        ccache: what ccache did in this build, or None.
     """
 
     build_dir: Path
@@ -48,17 +66,28 @@ class BuildResult:
     fresh: bool
     steps: int
     log: Path
+    products: tuple[Product, ...] = ()
+    warnings: tuple[str, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    configure_s: float = 0.0
+    slowest: tuple[Step, ...] = ()
+    ccache: CcacheStats | None = None
 
     def as_dict(self) -> dict[str, object]:
         """The result as `devkit build --json` prints it."""
         return {
             "build_dir": str(self.build_dir),
-            "artifacts": [{"path": str(a.path), "kind": a.kind, "target": a.target} for a in self.artifacts],
+            "artifacts": [p.as_dict() for p in self.products],
             "compile_commands": str(self.compile_commands) if self.compile_commands else None,
             "elapsed_s": round(self.elapsed_s, 3),
+            "configure_s": round(self.configure_s, 3),
             "configured": self.configured,
             "fresh": self.fresh,
             "steps": self.steps,
+            "slowest": [{"output": s.output, "seconds": s.seconds} for s in self.slowest],
+            "ccache": {"hits": self.ccache.hits, "misses": self.ccache.misses} if self.ccache else None,
+            "warnings": list(self.warnings),
+            "diagnostics": [d.as_dict() for d in self.diagnostics],
             "log": str(self.log),
         }
 
@@ -66,18 +95,19 @@ class BuildResult:
 def build(
     plan: BuildPlan, *, targets: Sequence[str] = (), jobs: int | None = None, clean: bool = False
 ) -> BuildResult:
-    """Configure if needed and compile.
+    """Configure if needed and compile; then look at what came out.
 
     Ctrl-C ends cmake and everything below it; the next build goes on where it stopped.
 
     Args:
         targets: CMake targets instead of the plan's.
-        jobs: parallel compile jobs (default: the build program's).
+        jobs: parallel compile jobs (default: the plan's).
         clean: start with an empty folder.
 
     Raises:
-        BuildError: no CMakeLists.txt, configuring or compiling failed, a target's file is missing,
-            or the folder is not devkit's.
+        BuildError: no CMakeLists.txt, configuring or compiling failed, a target's file is missing
+            or for another machine, or the folder is not devkit's.
+        ToolMissing: the compiler has no AddressSanitizer, and the profile wants it.
         UsageError: a target that the project does not have.
     """
     started = time.monotonic()
@@ -90,26 +120,44 @@ def build(
     wanted = tuple(targets) or plan.targets
     with locked(plan.build_dir):
         fresh = _prepare_folder(plan, clean=clean)
-        log_path = plan.build_dir / LOG_FILE
-        with open(log_path, "w", encoding="utf-8") as log:
-            configured = not is_configured(plan)
+        log = BuildLog(plan.build_dir / LOG_FILE)
+        times = NinjaTimes(plan.build_dir)
+        warnings: tuple[str, ...] = ()
+        configured = not is_configured(plan)
+        try:
             if configured:
-                _configure(plan, log)
+                warnings = _configure(plan, log)
+            configure_s = time.monotonic() - started
             _check_targets(plan, wanted)
             steps = _compile(plan, wanted, jobs, log)
-        artifacts = fileapi.read_artifacts(plan.build_dir)
-    _check_products(artifacts, wanted, log_path)
+        except KeyboardInterrupt:
+            output.current().note(f"stopped; the next `devkit build {plan.profile.name}` goes on from here")
+            raise
+        finally:
+            log.close()
+        described = fileapi.read_targets(plan.build_dir)
+        made = products.look_at(plan, described)
+    found = products.check(plan, described, made, wanted, log.path)
+    for warning in found:
+        output.current().warn(warning)
     _refresh_editor(plan)
     database = plan.build_dir / "compile_commands.json"
+    busy = configured or steps > 0
     return BuildResult(
         build_dir=plan.build_dir,
-        artifacts=tuple(a for a in artifacts if a.path.is_file()),
+        artifacts=tuple(sorted((p.artifact for p in made), key=lambda artifact: artifact.target)),
         compile_commands=database if database.is_file() else None,
         elapsed_s=time.monotonic() - started,
         configured=configured,
         fresh=fresh,
         steps=steps,
-        log=log_path,
+        log=log.path,
+        products=made,
+        warnings=(*warnings, *found),
+        diagnostics=find_diagnostics(log.text(), plan.build_dir) if busy else (),
+        configure_s=configure_s if configured else 0.0,
+        slowest=times.slowest() if steps else (),
+        ccache=read_ccache(plan.build_dir) if plan.tools.launcher else None,
     )
 
 
@@ -122,9 +170,9 @@ def last_build(plan: BuildPlan) -> BuildResult:
     state = read_state(plan.build_dir)
     if state is None or not state.configured:
         raise BuildError(
-            f"{plan.profile} was never built for {plan.toolchain.tag} ({plan.build_type})",
+            f"{plan.profile.name} was never built for {plan.toolchain.tag} ({plan.build_type.name})",
             evidence=f"{plan.build_dir} is no finished build folder",
-            hints=[f"devkit build {plan.profile}"],
+            hints=[f"devkit build {plan.profile.name}"],
         )
     database = plan.build_dir / "compile_commands.json"
     return BuildResult(
@@ -171,32 +219,45 @@ def _prepare_folder(plan: BuildPlan, *, clean: bool) -> bool:
     return fresh
 
 
-def _configure(plan: BuildPlan, log: IO[str]) -> None:
+def _configure(plan: BuildPlan, log: BuildLog) -> tuple[str, ...]:
+    """Run cmake; what it made of the options, as warnings that have been said."""
     sink = output.current()
     state = read_state(plan.build_dir)
     # An option that is no longer given would live on in the cache.
     dropped = [f"-U{name}" for name in (state.options if state else {}) if name not in plan.options]
     # Until it has succeeded the folder counts as not configured, whatever happens.
     write_state(plan, configured=False)
-    sink.note(f"configuring {plan.profile} ({plan.build_type}) with {plan.toolchain.description}")
+    check_sanitizer(plan)
+    log.keep()
+    sink.note(f"configuring {plan.name} with {plan.toolchain.description}")
+    checkout.announce_downloads(plan)
     done = _run(plan, (*plan.configure, *dropped), log, lambda line: None)
-    text = done.text
-    if done.exit_code != 0 or buildlog.CACHE_DELETED in text:
-        raise _failed(f"cmake could not configure {plan.source}", text, log)
-    _warn_about_unused(plan, text)
+    _check_cache(plan, done.text, log)
+    if done.exit_code != 0:
+        raise _failed(plan, f"cmake could not configure {plan.source}", done.text, log)
+    checkout.check_configured(plan, done.text)
+    warnings = checkout.check_checkout(plan, done.text)
+    for warning in warnings:
+        sink.warn(warning)
     write_state(plan, configured=True)
+    return warnings
 
 
-def _compile(plan: BuildPlan, targets: Sequence[str], jobs: int | None, log: IO[str]) -> int:
+def _compile(plan: BuildPlan, targets: Sequence[str], jobs: int | None, log: BuildLog) -> int:
     sink = output.current()
     steps = 0
-    with sink.progress(f"building {plan.profile}", None) as bar:
+    with contextlib.suppress(FileNotFoundError):
+        (plan.build_dir / STATS_LOG).unlink()
+    with sink.progress(f"building {plan.profile.name}", None) as bar:
 
         def follow(line: str) -> None:
             nonlocal steps
             step = buildlog.parse_step(line)
             if step is None:
                 return
+            if steps == 0 and plan.jobs_why and jobs is None:
+                sink.note(f"compiling with {plan.jobs_why} (-j sets it)")
+            log.keep()
             done, total, what = step
             if buildlog.is_build_step(what):
                 steps += 1
@@ -204,36 +265,55 @@ def _compile(plan: BuildPlan, targets: Sequence[str], jobs: int | None, log: IO[
             bar.advance(done - bar.done)
 
         finished = _run(plan, plan.build_argv(jobs, targets), log, follow)
+    # CMake runs again by itself when a CMakeLists.txt or the toolchain file has changed.
+    _check_cache(plan, finished.text, log)
     if finished.exit_code != 0:
-        raise _failed(f"building {plan.profile} ({plan.build_type}) failed", finished.text, log)
+        raise _failed(plan, f"building {plan.name} failed", finished.text, log)
     return steps
 
 
+def _check_cache(plan: BuildPlan, text: str, log: BuildLog) -> None:
+    changed = buildlog.dropped_cache(text)
+    if changed is None:
+        return
+    write_state(plan, configured=False, spoiled="what CMake made of the folder after dropping its cache")
+    log.keep()
+    raise BuildError(
+        "CMake dropped its cache, and every option with it",
+        evidence=f"it says that these have changed:\n{changed}",
+        hints=[
+            f"devkit build {plan.profile.name}   (starts with an empty folder)",
+            f"the whole log: {log.path}",
+        ],
+    )
+
+
 def _run(
-    plan: BuildPlan, argv: Sequence[str], log: IO[str], on_line: Callable[[str], None]
+    plan: BuildPlan, argv: Sequence[str], log: BuildLog, on_line: Callable[[str], None]
 ) -> process.Completed:
     sink = output.current()
-    log.write("$ " + process.show(argv) + "\n")
+    log.write("$ " + process.show(argv))
 
     def take(line: str) -> None:
-        log.write(line + "\n")
-        sink.detail(line)
         on_line(line)
+        log.write(line)
+        sink.detail(line)
 
-    try:
-        return process.stream(argv, take, env={**_ENVIRONMENT, **plan.toolchain.env})
-    finally:
-        log.flush()
+    environment = {**_ENVIRONMENT, **ccache_environment(plan.build_dir), **plan.toolchain.env}
+    return process.stream(argv, take, env=environment)
 
 
-def _failed(what: str, text: str, log: IO[str]) -> BuildError:
-    evidence = buildlog.first_errors(text) or process.tail(text)
+def _failed(plan: BuildPlan, what: str, text: str, log: BuildLog) -> BuildError:
+    log.keep()
+    diagnostics = find_diagnostics(text, plan.build_dir)
+    errors = summarize(diagnostics, plan.source, "error")
+    warnings = summarize(diagnostics, plan.source, "warning", shown=0)
+    lines = [buildlog.first_errors(text) or process.tail(text), *errors, *warnings[:1]]
     # The log holds what configuring said, too.
-    cause = buildlog.known_cause(Path(log.name).read_text("utf-8", "replace"))
-    if cause is not None:
-        evidence = f"{cause}\n{evidence}"
+    cause = buildlog.known_cause(log.text())
     hints = ["set QNN_SDK_ROOT, or: devkit qnn sdk install"] if cause is not None else []
-    return BuildError(what, evidence=evidence, hints=[*hints, f"the whole log: {log.name}"])
+    evidence = "\n".join([*([cause] if cause else []), *lines])
+    return BuildError(what, evidence=evidence, hints=[*hints, f"the whole log: {log.path}"])
 
 
 def _check_targets(plan: BuildPlan, targets: Sequence[str]) -> None:
@@ -248,26 +328,3 @@ def _check_targets(plan: BuildPlan, targets: Sequence[str]) -> None:
                 evidence="targets: " + ", ".join(known),
                 hints=[f"did you mean {near[0]}?"] if near else (),
             )
-
-
-def _check_products(artifacts: Sequence[Artifact], targets: Sequence[str], log: Path) -> None:
-    missing = [a for a in artifacts if a.target in targets and not a.path.is_file()]
-    if missing:
-        raise BuildError(
-            f"the build succeeded, but {missing[0].name} was not made",
-            evidence="\n".join(f"{a.target}: {a.path} does not exist" for a in missing),
-            hints=[f"the whole log: {log}", "devkit build --clean"],
-        )
-
-
-def _warn_about_unused(plan: BuildPlan, text: str) -> None:
-    """A typo in -D is silent in CMake's noise; an option of a profile may just be newer or older."""
-    for name in buildlog.unused_variables(text):
-        if name not in plan.user_options:
-            output.current().detail(f"this checkout has no option {name} (profile {plan.profile})")
-            continue
-        known = [n for n, (kind, _) in fileapi.read_cache(plan.build_dir).items() if kind == "BOOL"]
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        output.current().warn(
-            f"the project has no option {name}" + (f"; did you mean {near[0]}?" if near else "")
-        )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from devkit import output, paths
 from devkit.engine.plan import BuildPlan
@@ -40,18 +41,23 @@ _FOLDERS = ("CMAKE_HOME_DIRECTORY", "CMAKE_CACHEFILE_DIR", "CMAKE_TOOLCHAIN_FILE
 
 @dataclass(frozen=True)
 class FolderState:
-    """What STATE_FILE says; `configured` is the command line that last succeeded, or nothing."""
+    """What STATE_FILE says; `configured` is the command line that last succeeded, or nothing.
+
+    `spoiled` is why the content cannot be used, or nothing.
+    """
 
     fixed: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
     configured: tuple[str, ...] = ()
+    spoiled: str = ""
 
 
 def read_state(build_dir: Path) -> FolderState | None:
     """The folder's state, or None when devkit did not make it."""
     try:
         content = json.loads((build_dir / STATE_FILE).read_bytes())
-        return FolderState(content["fixed"], content["options"], tuple(content["configured"]))
+        configured = tuple(content["configured"])
+        return FolderState(content["fixed"], content["options"], configured, content.get("spoiled", ""))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError):
@@ -59,13 +65,18 @@ def read_state(build_dir: Path) -> FolderState | None:
         return FolderState()
 
 
-def write_state(plan: BuildPlan, *, configured: bool) -> None:
-    """Remember the plan; `configured` once CMake has succeeded with it."""
+def write_state(plan: BuildPlan, *, configured: bool, spoiled: str = "") -> None:
+    """Remember the plan; `configured` once CMake has succeeded with it.
+
+    Args:
+        spoiled: why the folder's content cannot be used: the next build starts with an empty one.
+    """
     content = {
         "made_by": "devkit",
         "fixed": dict(plan.fixed),
         "options": dict(plan.options),
         "configured": list(plan.configure) if configured else [],
+        "spoiled": spoiled,
     }
     paths.write_atomically(plan.build_dir / STATE_FILE, json.dumps(content, indent=1, ensure_ascii=False))
 
@@ -92,6 +103,8 @@ def fixed_differences(plan: BuildPlan) -> tuple[str, ...]:
     """
     found: list[str] = []
     state = read_state(plan.build_dir)
+    if state is not None and state.spoiled:
+        found.append(state.spoiled)
     if state is not None and state.fixed:
         for name in dict.fromkeys([*plan.fixed, *state.fixed]):
             old, new = state.fixed.get(name, ""), plan.fixed.get(name, "")
@@ -146,6 +159,41 @@ def check_ours(build_dir: Path) -> None:
             evidence=f"it was not made by devkit (it has no {STATE_FILE}), so devkit leaves it alone",
             hints=[f"move or remove it: {build_dir}"],
         )
+
+
+class BuildLog:
+    """The log of a build. A build that finds nothing to do leaves the last one as it is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: list[str] = []
+        self._file: IO[str] | None = None
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        if self._file is None:
+            self._waiting.append(line)
+        else:
+            self._file.write(line + "\n")
+
+    def keep(self) -> None:
+        """Something is done: this log takes the last one's place, and is written as it comes."""
+        if self._file is None:
+            self._file = open(self.path, "w", encoding="utf-8", buffering=1)
+            self._file.write("".join(line + "\n" for line in self._waiting))
+
+    def text(self) -> str:
+        """Everything so far."""
+        if self._file is None:
+            return "\n".join(self._waiting)
+        return self.path.read_text("utf-8", "replace")
+
+    def close(self) -> None:
+        """End it. The file's time says when this folder was last built, whatever there was to do."""
+        if self._file is not None:
+            self._file.close()
+        elif self.path.exists():
+            os.utime(self.path)
 
 
 @contextlib.contextmanager

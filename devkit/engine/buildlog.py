@@ -25,6 +25,7 @@ _UNUSED_HEADER = "Manually-specified variables were not used by the project:"
 _QNN_HEADER = re.compile(r"fatal error: '?(?:QNN/)?Qnn\w+\.h'?(?: file not found|: No such file)")
 _EMPTY_QNN_ROOT = re.compile(r"^(?:-- *)?QNN Root:[ \t]*$", re.MULTILINE)
 # CMake's words when it is about to throw away the user's -D options and go on.
+_CHANGED = "The following variables have changed:"
 CACHE_DELETED = "You have changed variables that require your cache to be deleted"
 
 
@@ -73,6 +74,26 @@ def known_cause(text: str) -> str | None:
     if _QNN_HEADER.search(text) and _EMPTY_QNN_ROOT.search(text):
         return "the cause: CMake had no QNN SDK (an empty 'QNN Root:' when it configured)"
     return None
+
+
+def has_empty_qnn_root(text: str) -> bool:
+    """Whether CMake said that it has no QNN SDK, as MNN does in passing."""
+    return _EMPTY_QNN_ROOT.search(text) is not None
+
+
+def dropped_cache(text: str) -> str | None:
+    """What made CMake throw its cache away, as it says; None when it did not.
+
+    It goes on then without the user's -D options, and ends with exit code 0 and a build for the
+    wrong machine (makepad/makepad#1253, flutter/flutter#66484).
+    """
+    _, found, rest = text.partition(CACHE_DELETED)
+    if not found:
+        return None
+    _, _, changed = rest.partition(_CHANGED)
+    lines = [line.strip() for line in changed.splitlines()]
+    names = [line for line in lines if re.match(r"[A-Z]\w*= ?", line)]
+    return "\n".join(dict.fromkeys(names)) or CACHE_DELETED
 
 
 def unused_variables(text: str) -> tuple[str, ...]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from devkit import paths
+from devkit.config import BUILD_TYPES
 from devkit.engine import compile_commands
 from devkit.engine.buildfolder import LOG_FILE, STATE_FILE
 from devkit.engine.compile_commands import Database
-from devkit.engine.plan import BUILD_ROOT, BUILD_TYPES
+from devkit.engine.plan import BUILD_ROOT
 from devkit.errors import FileError, UsageError
 
 NAME = "compile_commands.json"
@@ -25,6 +27,7 @@ _CHOICE_FILE = "view.json"
 PREFERENCES = ("device", "host")
 # Whose entry a file gets, best first. A phone's build says what runs there; a virtual phone's is
 # compiled by the host's compiler.
+_TAG_AND_TYPE = re.compile(rf"(?:arm64-v8a|armeabi-v7a|[^-]+)(?:-sim)?-(?:{'|'.join(BUILD_TYPES)})")
 _ORDER = {"device": ("ndk", "sim", "host"), "host": ("host", "sim", "ndk")}
 
 
@@ -43,7 +46,7 @@ class ExistingBuild:
 
     @property
     def build_type(self) -> str:
-        """ "debug" or "release"."""
+        """The last part of the name: debug, release, profile or relwithdebinfo."""
         return self.name.rpartition("-")[2]
 
     @property
@@ -53,7 +56,9 @@ class ExistingBuild:
 
     def is_of(self, profile: str) -> bool:
         """Whether it was built with this profile."""
-        return self.name.startswith(profile + "-")
+        rest = self.name.removeprefix(profile + "-")
+        # "qnn" is not the profile of qnn-online-arm64-v8a-debug.
+        return rest != self.name and _TAG_AND_TYPE.fullmatch(rest) is not None
 
 
 @dataclass(frozen=True)

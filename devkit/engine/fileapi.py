@@ -41,21 +41,43 @@ def write_query(build_dir: Path) -> None:
         (folder / query).touch()
 
 
+@dataclass(frozen=True)
+class Target:
+    """A target of the project.
+
+    Attributes:
+        artifact: the file it makes, whether built yet or not; None for those that make none.
+        sources: its source files that are not generated, those of its object libraries too.
+    """
+
+    name: str
+    artifact: Artifact | None
+    sources: tuple[Path, ...]
+
+
+def read_targets(build_dir: Path) -> tuple[Target, ...]:
+    """All targets that the project defines, ordered by name.
+
+    Raises:
+        BuildError: CMake has not described this folder.
+    """
+    codemodel = _reply(build_dir, "codemodel-v2")
+    source = Path(codemodel["paths"]["source"])
+    loaded = {target["id"]: target for target in _targets(build_dir)}
+    found = [
+        Target(target["name"], _artifact(build_dir, target), _sources(source, target, loaded))
+        for target in loaded.values()
+    ]
+    return tuple(sorted(found, key=lambda target: target.name))
+
+
 def read_artifacts(build_dir: Path) -> tuple[Artifact, ...]:
     """Programs and libraries of all targets, whether built yet or not, ordered by target.
 
     Raises:
         BuildError: CMake has not described this folder.
     """
-    found = [
-        Artifact(_below(build_dir, entry["path"]), _KINDS[target["type"]], target["name"])
-        for target in _targets(build_dir)
-        if target["type"] in _KINDS
-        for entry in target.get("artifacts", ())
-        # Import libraries and .pdb files are listed beside the product.
-        if Path(entry["path"]).name == target.get("nameOnDisk", Path(entry["path"]).name)
-    ]
-    return tuple(sorted(found, key=lambda artifact: artifact.target))
+    return tuple(target.artifact for target in read_targets(build_dir) if target.artifact is not None)
 
 
 def read_target_names(build_dir: Path) -> tuple[str, ...]:
@@ -76,6 +98,31 @@ def read_cache(build_dir: Path) -> dict[str, tuple[str, str]]:
     """
     cache = _reply(build_dir, "cache-v2")
     return {entry["name"]: (entry["type"], entry["value"]) for entry in cache["entries"]}
+
+
+def _artifact(build_dir: Path, target: dict[str, Any]) -> Artifact | None:
+    if target["type"] not in _KINDS:
+        return None
+    for entry in target.get("artifacts", ()):
+        # Import libraries and .pdb files are listed beside the product.
+        if Path(entry["path"]).name == target.get("nameOnDisk", Path(entry["path"]).name):
+            return Artifact(_below(build_dir, entry["path"]), _KINDS[target["type"]], target["name"])
+    return None
+
+
+def _sources(source: Path, target: dict[str, Any], loaded: dict[str, dict[str, Any]]) -> tuple[Path, ...]:
+    objects = [target]
+    for current in objects:
+        for dependency in current.get("dependencies", ()):
+            below = loaded.get(dependency["id"])
+            if below is not None and below["type"] == "OBJECT_LIBRARY" and below not in objects:
+                objects.append(below)
+    return tuple(
+        source / entry["path"]
+        for part in objects
+        for entry in part.get("sources", ())
+        if not entry.get("isGenerated") and "compileGroupIndex" in entry
+    )
 
 
 def _targets(build_dir: Path) -> list[dict[str, Any]]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from devkit import process
+from devkit.engine.build_types import BuildType, get_build_type
 from devkit.engine.cmake_tools import BuildTools, find_build_tools
 from devkit.engine.profiles import Profile
 from devkit.engine.toolchain import Toolchain
 from devkit.errors import UsageError
 
-BUILD_TYPES = {"debug": "Debug", "release": "Release"}
 BUILD_ROOT = Path("build", "devkit")  # below the source folder
 
 # Cache entries that CMake cannot change in a folder that is configured already.
@@ -34,21 +34,34 @@ class BuildPlan:
         options: CMake cache entries of profile and command line, without the toolchain's.
         user_options: those that the user wrote, whose typos deserve a warning.
         targets: CMake targets; none means all.
+        entries: every CMake cache entry of `configure`, in its order.
+        why: the reason of those entries that profile, build type or caller gave.
         configure: cmake's command line.
         fixed: what CMake cannot change in place; a difference needs an empty folder.
+        jobs: parallel compile jobs; None leaves it to the build program.
+        jobs_why: why they are fewer than the cores; empty when they are not.
     """
 
     source: Path
     build_dir: Path
-    profile: str
-    build_type: str
+    profile: Profile
+    build_type: BuildType
     toolchain: Toolchain
     tools: BuildTools
     options: Mapping[str, str]
     user_options: frozenset[str]
     targets: tuple[str, ...]
     configure: tuple[str, ...]
+    entries: Mapping[str, str] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, str] = field(default_factory=dict)
+    jobs: int | None = None
+    jobs_why: str = ""
+
+    @property
+    def name(self) -> str:
+        """'cpu (debug)', for messages."""
+        return f"{self.profile.name} ({self.build_type.name})"
 
     @property
     def fingerprint(self) -> str:
@@ -59,6 +72,7 @@ class BuildPlan:
     def build_argv(self, jobs: int | None = None, targets: Sequence[str] = ()) -> tuple[str, ...]:
         """The command line that compiles. ninja uses all cores by itself, make must be told."""
         words = [str(self.tools.cmake), "--build", str(self.build_dir)]
+        jobs = jobs or self.jobs
         if jobs is not None:
             words += ["--parallel", str(jobs)]
         elif self.tools.generator != "Ninja":
@@ -74,8 +88,8 @@ class BuildPlan:
     def as_dict(self) -> dict[str, object]:
         """The plan as `--dry-run --json` prints it."""
         return {
-            "profile": self.profile,
-            "type": self.build_type,
+            "profile": self.profile.name,
+            "type": self.build_type.name,
             "source": str(self.source),
             "build_dir": str(self.build_dir),
             "toolchain": self.toolchain.description,
@@ -100,22 +114,25 @@ def plan_build(
     targets: Sequence[str] = (),
     build_root: Path | None = None,
     tools: BuildTools | None = None,
+    reasons: Mapping[str, str] | None = None,
+    jobs: int | None = None,
 ) -> BuildPlan:
     """Plan a build. Touches nothing.
 
     Args:
-        build_type: "debug" or "release".
+        build_type: a name of build_types.yaml: debug, release, profile, relwithdebinfo.
         extra_options: cache entries of the command line; they win over the profile's.
         targets: CMake targets instead of the profile's.
         build_root: where build folders lie (default: `build/devkit` of the source folder).
         tools: cmake and ninja (default: found now).
+        reasons: why `extra_options` are there, for those that the user did not write.
+        jobs: parallel compile jobs.
 
     Raises:
         UsageError: an unknown build type, or an option's name is none.
         ToolMissing: no cmake, or neither ninja nor make.
     """
-    if build_type not in BUILD_TYPES:
-        raise UsageError(f"there is no build type {build_type!r}", hints=[f"--type {t}" for t in BUILD_TYPES])
+    kind = get_build_type(build_type)
     tools = tools or find_build_tools()
     source = source.absolute()
     extra = dict(extra_options or {})
@@ -124,14 +141,18 @@ def plan_build(
         if not _NAME.fullmatch(name):
             raise UsageError(f"{name!r} is no name of a CMake option", hints=["-D NAME=VALUE"])
     build_dir = (build_root or source / BUILD_ROOT) / f"{profile.name}-{toolchain.tag}-{build_type}"
+    typed = kind.entries()
     entries = {
         "CMAKE_MAKE_PROGRAM": str(tools.make_program),
-        "CMAKE_BUILD_TYPE": BUILD_TYPES[build_type],
+        **{name: value for name, (value, _) in typed.items()},
         "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
         **toolchain.cmake_args,
         **_launchers(tools),
         **options,
     }
+    why = {name: reason for name, (_, reason) in typed.items()}
+    why |= {name: profile.why.get(name) or "devkit.yaml" for name in profile.options}
+    why |= {name: (reasons or {}).get(name, "given with -D") for name in extra}
     fixed = {
         "source folder": str(source),
         "build folder": str(build_dir),
@@ -145,19 +166,22 @@ def plan_build(
     return BuildPlan(
         source=source,
         build_dir=build_dir,
-        profile=profile.name,
-        build_type=build_type,
+        profile=profile,
+        build_type=kind,
         toolchain=toolchain,
         tools=tools,
         options=options,
-        user_options=profile.user_options | frozenset(extra),
+        user_options=profile.user_options | (frozenset(extra) - frozenset(reasons or ())),
         targets=tuple(targets) or profile.targets,
         configure=(
             str(tools.cmake),
             *("-S", str(source), "-B", str(build_dir), "-G", tools.generator),
             *(f"-D{name}={value}" for name, value in entries.items()),
         ),
+        entries=entries,
+        why=why,
         fixed=fixed,
+        jobs=jobs,
     )
 
 

@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import Any
 
+from devkit.config import BUILD_TYPES
+from devkit.engine.requirements import parse_requirement
 from devkit.errors import ConfigError, UsageError
 
 TARGETS = ("device", "host")
 ENGINES = ("mnn", "cmake")
 Entries = Mapping[str, Mapping[str, Any]]
-_KEYS = ("about", "extends", "options", "target", "type", "targets", "needs")
+_KEYS = ("about", "extends", "options", "target", "type", "targets", "needs", "products")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,8 @@ class Profile:
         target: "device" (the phone) or "host" (this machine).
         type: build type, or None for the configured one.
         targets: CMake targets to build; none means all.
-        needs: SDKs without which it cannot be built.
+        needs: SDKs without which it cannot be built: ndk, ndk>=21, qnn>=2.38, asan.
+        products: CMake targets that it makes, name → what it is.
         why: the reason of an option, for those that have one.
         origin: "built-in", "devkit.yaml" or both.
         user_options: names of options that the user's devkit.yaml set.
@@ -38,6 +41,7 @@ class Profile:
     type: str | None = None
     targets: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    products: Mapping[str, str] = field(default_factory=dict)
     why: Mapping[str, str] = field(default_factory=dict)
     origin: str = "built-in"
     user_options: frozenset[str] = frozenset()
@@ -144,13 +148,35 @@ class _Resolver:
             about=str(entry.get("about") or base.about),
             options=options,
             target=target,
-            type=entry.get("type") or base.type,
+            type=self._type(entry, name) or base.type,
             targets=tuple(entry["targets"]) if entry.get("targets") else base.targets,
-            needs=tuple(entry["needs"]) if entry.get("needs") else base.needs if target == "device" else (),
+            needs=self._needs(entry, base, name, target),
+            products={**base.products, **_products(entry.get("products") or {})},
             why=why,
             origin=" + ".join(dict.fromkeys([*base.origin.split(" + "), self._origin])),
             user_options=frozenset(mine),
         )
+
+    @staticmethod
+    def _type(entry: Mapping[str, Any], name: str) -> str | None:
+        kind = entry.get("type")
+        if kind is not None and kind not in BUILD_TYPES:
+            raise ConfigError(
+                f"profiles.{name}.type is {kind!r}", hints=_did_you_mean(str(kind), BUILD_TYPES)
+            )
+        return kind
+
+    @staticmethod
+    def _needs(entry: Mapping[str, Any], base: Profile, name: str, target: str) -> tuple[str, ...]:
+        if entry.get("needs") is not None:
+            return tuple(str(parse_requirement(text, f"profiles.{name}.needs")) for text in entry["needs"])
+        # A phone's profile that is built for this machine needs no NDK.
+        kept = (text for text in base.needs if target == "device" or not text.startswith("ndk"))
+        return tuple(kept)
+
+
+def _products(entry: Any) -> dict[str, str]:
+    return dict(entry) if isinstance(entry, Mapping) else dict.fromkeys(entry, "")
 
 
 def cmake_value(value: object) -> str:
@@ -158,6 +184,11 @@ def cmake_value(value: object) -> str:
     if isinstance(value, bool):
         return "ON" if value else "OFF"
     return str(value)
+
+
+def is_on(value: str | None) -> bool:
+    """Whether CMake takes a value for true."""
+    return (value or "").upper() in ("ON", "1", "TRUE", "YES", "Y")
 
 
 def _built_in(engine: str) -> Entries:

@@ -44,7 +44,8 @@ class Toolchain:
         cmake_args: CMake cache entries, name → value.
         env: variables for cmake and everything below it.
         description: one line for people.
-        runtime_dirs: folders that hold the C++ runtime libraries its programs load.
+        runtime_dirs: folders that hold the C++ and sanitizer runtimes that its programs load.
+        version: the NDK's revision; empty for this machine's compiler.
         fingerprint: changes when CMake must start with an empty folder.
     """
 
@@ -57,6 +58,7 @@ class Toolchain:
     description: str = ""
     runtime_dirs: tuple[Path, ...] = ()
     fingerprint: str = ""
+    version: str = ""
 
 
 def host_abi() -> str:
@@ -113,7 +115,8 @@ def ndk_toolchain(ndk: ndk_room.Ndk, abi: str, api_level: int) -> Toolchain:
         cmake_args=arguments,
         env=ndk.environment,
         description=f"NDK {ndk.release} ({ndk.revision}, {ndk.path})",
-        runtime_dirs=(ndk.runtime_dir(abi),),
+        runtime_dirs=(ndk.runtime_dir(abi), *ndk.compiler_runtime_dirs(abi)),
+        version=ndk.revision,
         fingerprint=hashlib.sha256(identity.encode()).hexdigest()[:16],
     )
 

@@ -167,6 +167,17 @@ class Ndk:
         """
         return self.stl(abi).parent
 
+    def compiler_runtime_dirs(self, abi: str) -> tuple[Path, ...]:
+        """Folders with clang's own runtimes for phones: sanitizers, and libomp.so of this ABI.
+
+        Raises:
+            ToolMissing: unknown ABI.
+        """
+        name = _by_abi(_ARCHITECTURES, abi)
+        found = sorted((self.path / _PREBUILT).glob("*/lib*/clang/*/lib/linux"), reverse=True,
+                       key=lambda folder: numbers(folder.parts[-3]))  # fmt: skip
+        return tuple(folder for linux in found for folder in (linux, linux / name) if folder.is_dir())
+
     def stl(self, abi: str) -> Path:
         """libc++_shared.so for this ABI.
 

@@ -11,9 +11,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from devkit.engine.host_compilers import find_host_compilers
+from devkit.engine.host_compilers import HostCompilers, find_host_compilers
 from devkit.engine.toolchain import host_abi
 from devkit.lldb.tools import _native_pairs
+from devkit.symbols import read_elf
 
 REVISION = "27.3.13750724"
 TRIPLES = {"x86_64": "x86_64-linux-android", "arm64-v8a": "aarch64-linux-android"}
@@ -62,19 +63,6 @@ elseif(ANDROID_STL STREQUAL "c++_static")
 endif()
 """
 
-# ccache goes by the name of a compiler and hands clang's own word for colours to it; GCC knows the
-# other one, which both understand.
-LIKE_CLANG = r"""
-for word; do
-    shift
-    case $word in
-        -fcolor-diagnostics) word=-fdiagnostics-color ;;
-        -fno-color-diagnostics) word=-fno-diagnostics-color ;;
-    esac
-    set -- "$@" "$word"
-done
-"""
-
 
 def make_standin_ndk(folder: Path) -> Path:
     """Make the stand-in in `folder`."""
@@ -95,8 +83,9 @@ def make_standin_ndk(folder: Path) -> Path:
         text = text.replace(f"@{name}@", value)
     (folder / "build/cmake/android.toolchain.cmake").write_text(text)
     (base / "sysroot/usr/include/README").write_text("the compiler's own headers are used\n")
-    _script(base / "bin/clang", *compilers.c, before=LIKE_CLANG)
-    _script(base / "bin/clang++", *compilers.cxx, before=LIKE_CLANG)
+    asan = _make_asan_runtime(server.parent.parent, compilers)
+    _compiler(base / "bin/clang", compilers.c, asan)
+    _compiler(base / "bin/clang++", compilers.cxx, asan)
     _script(base / "bin/lldb.sh", str(lldb.lldb))
     for tool in ("strip", "readelf", "objcopy"):
         found = shutil.which(tool)
@@ -118,7 +107,65 @@ def make_standin_ndk(folder: Path) -> Path:
     return folder
 
 
-def _script(file: Path, *command: str, before: str = "") -> None:
-    words = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command)
-    file.write_text(f'#!/bin/sh\n{before}exec {words} "$@"\n')
+def _make_asan_runtime(folder: Path, compilers: HostCompilers) -> Path | None:
+    """clang's runtime in its place, which passes everything on to the compiler's own; None without one."""
+    answer = subprocess.run(
+        [*compilers.cxx, "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
+    )
+    own = Path(answer.stdout.strip())
+    if not own.is_absolute():
+        return None
+    soname = read_elf(own).soname
+    assert soname is not None
+    shutil.copy(own, folder / soname)
+    runtime = folder / f"libclang_rt.asan-{ARCHITECTURES[host_abi()]}-android.so"
+    source = folder / "empty.cpp"
+    source.write_text("")
+    subprocess.run(
+        [*compilers.cxx, "-shared", "-fPIC", source, "-o", runtime, f"-Wl,-soname,{runtime.name}",
+         "-Wl,--no-as-needed", folder / soname], check=True,
+    )  # fmt: skip
+    source.unlink()
+    return runtime
+
+
+def _compiler(file: Path, command: tuple[str, ...], asan: Path | None) -> None:
+    """What clang does and this compiler does not.
+
+    clang for Android links the shared sanitizer runtime by its name; ccache, which goes by the
+    compiler's name, adds an option that only clang knows.
+    """
+    words = " ".join(_quoted(word) for word in command)
+    file.write_text(
+        f"""#!/bin/sh
+here=$(dirname "$(realpath "$0")")
+link=yes
+asan=
+for word; do
+  shift
+  case $word in
+    -fcolor-diagnostics) word=-fdiagnostics-color ;;
+    -fno-color-diagnostics) word=-fno-diagnostics-color ;;
+    -c | -E | -S | -M | -MM | --version | -print-*) link= ;;
+    -fsanitize=address) asan={"yes" if asan else ""} ;;
+  esac
+  set -- "$@" "$word"
+done
+if [ "$link$asan" = yesyes ]; then
+  runtime=$here/../lib/clang/18/lib/linux/{asan and asan.name}
+  set -- "$@" -Wl,--push-state,--no-as-needed "$runtime" -Wl,--pop-state
+fi
+exec {words} "$@"
+"""
+    )
+    file.chmod(0o755)
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _script(file: Path, *command: str) -> None:
+    words = " ".join(_quoted(word) for word in command)
+    file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     file.chmod(0o755)

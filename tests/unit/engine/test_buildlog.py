@@ -10,6 +10,7 @@ from devkit.engine import buildlog
 
 LOGS = Path(__file__).parents[2] / "data" / "engine" / "logs"
 B1 = Path(__file__).parents[2] / "data" / "cases" / "B1"
+B3 = B1.parent / "B3"
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,16 @@ def test_unused_variables() -> None:
 
 
 def test_b1_a_cache_that_cmake_throws_away_is_noticed() -> None:
-    assert buildlog.CACHE_DELETED in (B1 / "second_configure.log").read_text()
+    """It says so in passing and ends with exit code 0."""
+    text = (B1 / "second_configure.log").read_text()
+    changed = buildlog.dropped_cache(text)
+    assert changed == (
+        "CMAKE_C_COMPILER= /opt/sdk/ndk/27.1.12297006/toolchains/llvm/prebuilt/linux-x86_64/bin/clang"
+    )
+    assert buildlog.dropped_cache(text.replace("changed variables", "new variables")) is None
+
+
+def test_b3_an_empty_root_is_seen_when_it_is_configured() -> None:
+    text = (B3 / "configure.log").read_text()
+    assert buildlog.has_empty_qnn_root(text)
+    assert not buildlog.has_empty_qnn_root(text.replace("QNN Root: ", "QNN Root: /opt/qairt/2.42"))

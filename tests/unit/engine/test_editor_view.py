@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from devkit.engine.editor_view import (
+    ExistingBuild,
     find_builds,
     pick_builds,
     plan_view,
@@ -134,3 +135,20 @@ def test_a_file_of_the_users_own_stays(source: Path, kind: str) -> None:
     remove_view(source)
     after = os.lstat(mine)
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+@pytest.mark.parametrize(
+    ("folder", "profile", "kind"),
+    [
+        ("qnn-arm64-v8a-debug", "qnn", "debug"),
+        ("qnn-online-arm64-v8a-relwithdebinfo", "qnn-online", "relwithdebinfo"),
+        ("qnn-tools-x86_64-release", "qnn-tools", "release"),
+        ("cpu-x86_64-sim-profile", "cpu", "profile"),
+        ("host-asan-x86_64-debug", "host-asan", "debug"),
+    ],
+)
+def test_a_builds_profile_and_type_are_told_from_its_folder(folder: str, profile: str, kind: str) -> None:
+    build = ExistingBuild(Path("/src/build/devkit") / folder, "ndk", 0.0)
+    assert build.build_type == kind
+    known = ("qnn", "qnn-online", "qnn-tools", "cpu", "host", "host-asan", "asan")
+    assert [name for name in known if build.is_of(name)] == [profile]

@@ -12,16 +12,35 @@ from devkit.errors import ConfigError, UsageError
 
 def test_the_built_in_profiles_of_mnn() -> None:
     profiles = load_profiles("mnn")
-    assert list(profiles) == ["cpu", "opencl", "host"]
-    cpu, opencl, host = profiles.values()
-    assert cpu.target == "device" and cpu.needs == ("ndk",)
+    assert set(profiles) == {
+        "cpu", "opencl", "vulkan", "nnapi", "qnn", "qnn-online", "qnn-tools", "hexagon",
+        "host", "asan", "host-asan", "bench",
+    }  # fmt: skip
+    cpu, opencl, host = profiles["cpu"], profiles["opencl"], profiles["host"]
+    assert cpu.target == "device" and cpu.needs == ("ndk>=21",)
     assert cpu.options["MNN_BUILD_LLM"] == "ON"
     # YAML reads ON and OFF as booleans; CMake must get the words.
     assert cpu.options["MNN_USE_LOGCAT"] == "OFF"
     assert opencl.options == {**cpu.options, "MNN_OPENCL": "ON"}
-    assert opencl.target == "device" and opencl.needs == ("ndk",)
+    assert opencl.target == "device" and opencl.needs == cpu.needs
+    assert opencl.products == {**cpu.products, "MNN_CL": opencl.products["MNN_CL"]}
     assert host.target == "host" and host.needs == ()
     assert host.user_options == frozenset()
+
+
+def test_the_npu_profiles_are_those_of_mnns_documentation() -> None:
+    """docs/inference/npu.md and docs/transformers/llm.md of August 2026."""
+    profiles = load_profiles("mnn")
+    switches = ("MNN_QNN", "MNN_QNN_CONVERT_MODE", "MNN_WITH_PLUGIN")
+    assert {
+        name: tuple(profiles[name].options[switch] for switch in switches)
+        for name in ("qnn", "qnn-online", "qnn-tools")
+    } == {
+        "qnn": ("ON", "OFF", "ON"),
+        "qnn-online": ("ON", "OFF", "OFF"),
+        "qnn-tools": ("ON", "ON", "OFF"),
+    }
+    assert profiles["qnn-tools"].target == "host" and profiles["qnn-tools"].needs == ("qnn>=2.38",)
 
 
 @pytest.mark.parametrize("engine", ["mnn", "cmake"])
@@ -29,6 +48,7 @@ def test_every_built_in_profile_says_what_and_why(engine: str) -> None:
     for profile in load_profiles(engine).values():
         assert profile.about
         assert set(profile.why) == set(profile.options), profile.name
+        assert profile.products or engine == "cmake"
 
 
 def test_a_generic_engine_has_the_default_names() -> None:
@@ -72,6 +92,18 @@ def test_extends_works_in_any_order_and_over_several_steps() -> None:
     assert profiles["lab"].target == "host" and profiles["lab"].needs == ()
 
 
+def test_needs_and_products_of_a_users_profile() -> None:
+    user: dict[str, dict[str, Any]] = {
+        "old": {"extends": "qnn", "needs": ["ndk", "qnn >= 2.20"], "products": ["extra"]},
+        "here": {"extends": "qnn", "target": "host"},
+    }
+    profiles = load_profiles("mnn", user)
+    assert profiles["old"].needs == ("ndk", "qnn>=2.20")
+    assert profiles["old"].products == {**load_profiles("mnn")["qnn"].products, "extra": ""}
+    # This machine needs no NDK, but the SDK's headers all the same.
+    assert profiles["here"].needs == ("qnn>=2.30",)
+
+
 def test_a_new_profile_starts_empty() -> None:
     mine = load_profiles("mnn", {"mine": {"options": {"A": "1;2"}}})["mine"]
     assert (dict(mine.options), mine.target, mine.origin) == ({"A": "1;2"}, "device", "devkit.yaml")
@@ -84,6 +116,9 @@ def test_a_new_profile_starts_empty() -> None:
         ({"a": {"extends": "b"}, "b": {"extends": "a"}}, "a → b → a", ""),
         ({"a": {"optoins": {}}}, "profiles.a: unknown key 'optoins'", "did you mean options?"),
         ({"a": {"target": "phone"}}, "profiles.a.target is 'phone'", "target: device"),
+        ({"a": {"type": "relase"}}, "profiles.a.type is 'relase'", "did you mean release?"),
+        ({"a": {"needs": ["qn>=2"]}}, "'qn>=2' is nothing that devkit knows", "did you mean qnn?"),
+        ({"a": {"needs": ["ndk=27"]}}, "'ndk=27' is nothing that devkit knows", "ndk>=25"),
     ],
 )
 def test_wrong_profiles(user: dict[str, dict[str, Any]], message: str, hint: str) -> None:
@@ -96,7 +131,7 @@ def test_wrong_profiles(user: dict[str, dict[str, Any]], message: str, hint: str
 def test_an_unknown_profile_names_the_nearest_and_all() -> None:
     with pytest.raises(UsageError) as caught:
         get_profile(load_profiles("mnn"), "opncl")
-    assert caught.value.evidence == "profiles: cpu, opencl, host"
+    assert caught.value.evidence == "profiles: " + ", ".join(load_profiles("mnn"))
     assert caught.value.hints[0] == "did you mean opencl?"
 
 

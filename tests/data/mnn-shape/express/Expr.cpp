@@ -1,0 +1,1 @@
+int exprOf(int x) { return x + 1; }

@@ -1,0 +1,1 @@
+int hexagonBackend() { return 0; }

@@ -1,0 +1,1 @@
+int nnapiBackend() { return 0; }

@@ -1,0 +1,1 @@
+int openclRuntime() { return 0; }

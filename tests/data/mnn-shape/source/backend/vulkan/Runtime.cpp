@@ -1,0 +1,1 @@
+int vulkanRuntime() { return 0; }
