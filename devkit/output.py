@@ -113,7 +113,7 @@ class Output:
     def progress(self, label: str, total: float | None, *, unit: str = "steps") -> Iterator[Progress]:
         """A progress bar on stderr; drawn only on a terminal and only when it takes a while.
 
-        Elsewhere (a log file, CI) transfers of bytes say every PROGRESS_NOTE_EVERY_S how far they are.
+        Elsewhere (a log file, CI) a line says every PROGRESS_NOTE_EVERY_S how far it is.
 
         Args:
             label: what is being done.
@@ -121,8 +121,7 @@ class Output:
             unit: "bytes" shows sizes and rate, anything else shows counts.
         """
         if self.quiet or self.json_mode or not sys.stderr.isatty():
-            silent = self.quiet or unit != "bytes"
-            yield Progress() if silent else _Notes(self, label, total)
+            yield Progress() if self.quiet else _Notes(self, label, total, unit)
             return
         bar = _LazyBar(label, total, unit)
         try:
@@ -168,11 +167,11 @@ def _written(stream: Any) -> Iterator[None]:
 
 
 class _Notes(Progress):
-    """Progress in a log: a line now and then, with rate and time left."""
+    """Progress in a log: a line now and then, with time left, and of bytes the rate."""
 
-    def __init__(self, sink: Output, label: str, total: float | None) -> None:
+    def __init__(self, sink: Output, label: str, total: float | None, unit: str) -> None:
         super().__init__()
-        self._sink, self._label, self._total = sink, label, total
+        self._sink, self._label, self._total, self._unit = sink, label, total, unit
         self._noted_at, self._noted = time.monotonic(), 0.0
 
     def advance(self, amount: float) -> None:
@@ -181,14 +180,17 @@ class _Notes(Progress):
         if elapsed < PROGRESS_NOTE_EVERY_S:
             return
         rate = max(0.0, self.done - self._noted) / elapsed
-        text = f"{self._label}: {human_bytes(self.done)}"
+        text = f"{self._label}: {self._amount(self.done)}"
         if self._total:
-            text += f" of {human_bytes(self._total)}"
-        text += f", {human_bytes(rate)}/s"
+            text += f" of {self._amount(self._total)}"
+        text += f", {human_bytes(rate)}/s" if self._unit == "bytes" else f" {self._unit}"
         if self._total and rate:
             text += f", {max(0.0, self._total - self.done) / rate:.0f} s left"
         self._sink.note(text)
         self._noted_at, self._noted = time.monotonic(), self.done
+
+    def _amount(self, count: float) -> str:
+        return human_bytes(count) if self._unit == "bytes" else f"{count:.0f}"
 
     def skip(self, amount: float) -> None:
         super().skip(amount)

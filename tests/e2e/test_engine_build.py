@@ -17,9 +17,18 @@ import pytest
 
 from devkit import config as configuration
 from devkit import engine, output
-from devkit.engine import BuildPlan, BuildResult, Profile, host_compilers, host_toolchain, plan_build
+from devkit.engine import (
+    BuildPlan,
+    BuildResult,
+    DeviceFacts,
+    Profile,
+    host_compilers,
+    host_toolchain,
+    plan_build,
+)
 from devkit.errors import BuildError, ToolMissing, UsageError
 from devkit.symbols import read_elf
+from tests.support.standin_ndk import TRIPLES
 
 ROOT = Path(__file__).parents[2]
 CAPTURES = ROOT / "tests" / "data" / "engine" / "captures"
@@ -368,10 +377,14 @@ def test_a_target_without_its_file_is_no_success(tiny: Path) -> None:
 
 def test_a_mistyped_option_is_told(tiny: Path, notes: Callable[[], str]) -> None:
     engine.build(tiny_plan(tiny, TINY_FATS="ON"))
-    assert "warning: the project has no option TINY_FATS; did you mean TINY_FAST?" in notes()
-    profile = Profile("host", target="host", options={"NOT_IN_THIS_CHECKOUT": "ON"})
-    engine.build(plan_build(tiny, profile, host_toolchain(), "debug"))
-    assert "warning" not in notes()
+    said = notes()
+    assert "warning: this checkout has no option TINY_FATS" in said and "did you mean TINY_FAST?" in said
+    # A profile's option that is to be off is as good as not there.
+    for value in ("OFF", "ON"):
+        profile = Profile("host", target="host", options={"NOT_IN_THIS_CHECKOUT": value})
+        engine.build(plan_build(tiny, profile, host_toolchain(), "debug"))
+        said = notes()
+        assert ("warning: this checkout has no option NOT_IN_THIS_CHECKOUT" in said) == (value == "ON")
 
 
 def test_make_instead_of_ninja(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,10 +401,8 @@ def test_make_instead_of_ninja(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def fake_ndk(folder: Path, revision: str) -> Path:
     """An NDK whose toolchain file writes down what it was given and takes this machine's compiler."""
-    library = (
-        folder
-        / "toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/lib/aarch64-linux-android/libc++_shared.so"
-    )
+    triple = TRIPLES[host_toolchain().abi]
+    library = folder / f"toolchains/llvm/prebuilt/linux-x86_64/sysroot/usr/lib/{triple}/libc++_shared.so"
     toolchain = folder / "build/cmake/android.toolchain.cmake"
     for file in (library, toolchain):
         file.parent.mkdir(parents=True)
@@ -408,17 +419,19 @@ def test_an_ndk_in_an_odd_path_and_then_another(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notes: Callable[[], str]
 ) -> None:
     (tiny / "devkit.yaml").write_text("engine: cmake\n")
+    # This machine's compiler stands behind it: for another ABI its products would be refused.
+    phone = DeviceFacts(abi=host_toolchain().abi, api_level=34)
     results = []
     for name, revision in (("Müller's $ndk 26", "26.3.11579264"), ("安卓 28", "28.2.13676358")):
         ndk = fake_ndk(tmp_path / name, revision)
         monkeypatch.setenv("ANDROID_NDK", str(ndk))
         monkeypatch.setenv("ANDROID_NDK_ROOT", str(tmp_path / "gone"))
-        results.append(engine.build(engine.plan_for(configuration.load(tiny), "cpu")))
+        results.append(engine.build(engine.plan_for(configuration.load(tiny), "cpu", device=phone)))
         seen = (tiny / "seen.txt").read_text("utf-8").splitlines()
-        assert seen[0] == "arm64-v8a android-24 c++_shared"
+        assert seen[0] == f"{phone.abi} android-24 c++_shared"
         assert seen[1] == str(ndk / "build/cmake/android.toolchain.cmake")
         assert seen[2:] == [str(ndk)] * 3
-    assert results[0].build_dir == results[1].build_dir == tiny / "build/devkit/cpu-arm64-v8a-debug"
+    assert results[0].build_dir == results[1].build_dir == tiny / f"build/devkit/cpu-{phone.abi}-debug"
     assert results[1].fresh
     said = notes()
     assert "the NDK variables disagree: ANDROID_NDK_ROOT (no NDK)" in said

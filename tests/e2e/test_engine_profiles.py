@@ -16,7 +16,9 @@ from devkit import engine, output
 from devkit.engine import BuildPlan, BuildResult, DeviceFacts, checkout
 from devkit.engine.toolchain import host_abi
 from devkit.errors import BuildError, ToolMissing, UsageError
+from devkit.symbols import read_elf
 from tests.e2e.support import REPO, Cli, Sim
+from tests.e2e.terminal import Terminal
 from tests.support.qnn_trees import make_sdk
 from tests.support.standin_ndk import make_standin_ndk
 
@@ -395,3 +397,79 @@ def test_a_promised_target_that_the_checkout_lacks(source: Path, notes: Callable
     (source / "transformers/llm/engine/CMakeLists.txt").write_text("")
     engine.build(plan_for(source, "host"))
     assert "promises llm, llm_demo, llm_bench, which this checkout does not make" in notes()
+
+
+# ---------------------------------------------------------------------------------------------------
+# Case A5, other engines, and what a terminal shows
+
+
+@pytest.mark.parametrize("name", (REPO / "tests/data/cases/A5/paths.txt").read_text("utf-8").splitlines())
+def test_a5_an_ndk_in_any_path_builds(
+    source: Path, ndk: Path, workdir: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One argument for CMake, and one word for a shell, whatever the path holds."""
+    odd = workdir / name.lstrip("/")
+    shutil.copytree(ndk, odd)
+    monkeypatch.setenv("ANDROID_NDK", str(odd))
+    plan = plan_for(source, "cpu")
+    assert f"-DCMAKE_TOOLCHAIN_FILE={odd}/build/cmake/android.toolchain.cmake" in plan.configure
+    configure, compile_line = plan.command_lines()
+    for line in (configure, compile_line):  # what --print-commands shows, in a shell
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    shutil.rmtree(plan.build_dir)
+    result = engine.build(plan)
+    assert result.warnings == () and {p.abi for p in result.products} == {host_abi()}
+    assert read_elf(artifact(result, "llm_demo")).needed
+
+
+def test_any_cmake_project_with_options_and_targets(devkit: Cli, workdir: Path) -> None:
+    """The habits of llama.cpp: an option, programs in bin/, examples nobody asked for, a static library."""
+    (workdir / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(llama C CXX)\noption(GGML_NATIVE \"\" ON)\n"
+        "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)\n"
+        "add_library(ggml STATIC main.cpp)\nadd_executable(llama-cli main.cpp)\n"
+        "if(GGML_NATIVE)\n  message(FATAL_ERROR \"for this machine only\")\nendif()\n"
+        "add_executable(example broken.cpp)\n"
+    )  # fmt: skip
+    (workdir / "main.cpp").write_text("int main() { return 0; }\n")
+    (workdir / "broken.cpp").write_text("this is no C++\n")
+    (workdir / "devkit.yaml").write_text(
+        "engine: cmake\nprofiles:\n"
+        "  cli: {extends: host, about: the command line, options: {GGML_NATIVE: OFF},"
+        " targets: [llama-cli, ggml], products: [llama-cli]}\n"
+    )
+    ran = devkit("build", "host")
+    assert ran.code == 125 and "for this machine only" in ran.err
+    ran = devkit("build", "cli", "--json")
+    assert ran.code == 0, ran.err
+    assert {Path(row["path"]).name for row in ran.data["artifacts"]} == {"llama-cli", "libggml.a"}
+    explained = devkit("build", "--explain", "cli").out
+    assert "the command line" in explained and "-DGGML_NATIVE=OFF\n      devkit.yaml" in explained
+
+
+def test_a_terminal_shows_a_bar(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = source / "CMakeLists.txt"
+    slow = "".join(
+        f"add_custom_command(OUTPUT slow{n} COMMAND sleep 0.7 COMMAND touch slow{n})\n" for n in range(3)
+    )
+    file.write_text(file.read_text() + slow + "add_custom_target(slow ALL DEPENDS slow0 slow1 slow2)\n")
+    monkeypatch.chdir(source)
+    with Terminal("build", "host", "-j1") as terminal:
+        terminal.wait_for(b"building host", 60)
+        terminal.wait_for(b"/19", 60)
+        terminal.wait_for(b"built host in", 60)
+        assert terminal.end() == 0
+
+
+def test_memory_that_limits_the_jobs_is_said(
+    source: Path, notes: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.jobs, "available_memory_mb", lambda: 1000)
+    monkeypatch.setattr(engine.jobs, "available_cores", lambda: 16)
+    plan = plan_for(source, "host")
+    assert plan.build_argv()[-2:] == ("--parallel", "1")
+    engine.build(plan)
+    assert "compiling with 1 of 16 cores, for 1.0 GB of free memory (-j sets it)" in notes()
+    config = configuration.load(source, environ={"DEVKIT_BUILD_JOBS": "3"})
+    assert engine.plan_for(config, "host").build_argv()[-2:] == ("--parallel", "3")

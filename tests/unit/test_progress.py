@@ -24,11 +24,25 @@ def test_a_log_gets_a_line_now_and_then_with_rate_and_time_left(
     ]
 
 
-@pytest.mark.parametrize(("options", "unit"), [({"quiet": True}, "bytes"), ({}, "steps")])
-def test_quiet_and_steps_say_nothing(
-    options: dict[str, bool], unit: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_steps_are_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(output.time, "monotonic", lambda: now)
+    with output.Output().progress("building cpu", None) as bar:
+        for step in range(1, 26):
+            now += 1.0
+            bar.total(640)
+            bar.advance(step - bar.done)
+    assert capsys.readouterr().err.splitlines() == [
+        "building cpu: 10 of 640 steps, 630 s left",
+        "building cpu: 20 of 640 steps, 620 s left",
+    ]
+
+
+@pytest.mark.parametrize("unit", ["bytes", "steps"])
+def test_quiet_says_nothing(
+    unit: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "PROGRESS_NOTE_EVERY_S", 0.0)
-    with output.Output(**options).progress("x", 10, unit=unit) as bar:
+    with output.Output(quiet=True).progress("x", 10, unit=unit) as bar:
         bar.advance(5)
     assert capsys.readouterr().err == ""
