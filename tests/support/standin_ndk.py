@@ -56,7 +56,7 @@ string(APPEND CMAKE_C_FLAGS_INIT " -D__ANDROID_API__=${ANDROID_PLATFORM_LEVEL}")
 string(APPEND CMAKE_CXX_FLAGS_INIT " -D__ANDROID_API__=${ANDROID_PLATFORM_LEVEL}")
 if(ANDROID_STL STREQUAL "c++_shared")
   set(_stl "${_prebuilt}/sysroot/usr/lib/@TRIPLE@/libc++_shared.so")
-  string(REPLACE "$" "\\$" _stl "${_stl}") # for the shell that links
+  string(REPLACE "$" "\\$$" _stl "${_stl}") # for ninja or make, and then the shell
   set(CMAKE_CXX_STANDARD_LIBRARIES_INIT
       "-Wl,--push-state,--no-as-needed \"${_stl}\" -Wl,--pop-state")
 elseif(ANDROID_STL STREQUAL "c++_static")
