@@ -305,10 +305,12 @@ def _run(
 
 def _failed(plan: BuildPlan, what: str, text: str, log: BuildLog) -> BuildError:
     log.keep()
+    shown = buildlog.first_errors(text) or process.tail(text)
     diagnostics = find_diagnostics(text, plan.build_dir)
-    errors = summarize(diagnostics, plan.source, "error")
-    warnings = summarize(diagnostics, plan.source, "warning", shown=0)
-    lines = [buildlog.first_errors(text) or process.tail(text), *errors, *warnings[:1]]
+    # The first ones as the tools print them, of the others file and line.
+    others = [d for d in diagnostics if d.severity == "error" and d.message not in shown]
+    lines = [shown, *summarize(others, plan.source, "error", more=True)]
+    lines += summarize(diagnostics, plan.source, "warning", shown=0)
     # The log holds what configuring said, too.
     cause = buildlog.known_cause(log.text())
     hints = ["set QNN_SDK_ROOT, or: devkit qnn sdk install"] if cause is not None else []

@@ -79,17 +79,24 @@ def find_diagnostics(text: str, build_dir: Path) -> tuple[Diagnostic, ...]:
 
 
 def summarize(
-    diagnostics: Iterable[Diagnostic], source: Path, severity: str, shown: int = SHOWN
+    diagnostics: Iterable[Diagnostic], source: Path, severity: str, *, shown: int = SHOWN, more: bool = False
 ) -> list[str]:
-    """'12 warnings in 4 files', and the first of them with file and line; empty when there are none."""
+    """'12 warnings in 4 files', and the first of them with file and line; empty when there are none.
+
+    Args:
+        shown: how many are listed; 0 only counts.
+        more: they come on top of others that have been shown.
+    """
     wanted = [d for d in diagnostics if d.severity == severity]
     if not wanted:
         return []
     files = len({d.file for d in wanted})
-    head = f"{len(wanted)} {severity}{'s' if len(wanted) > 1 else ''}"
-    lines = [f"{head} in {files} file{'s' if files > 1 else ''}"]
-    lines += [f"  {d.text(source)}" for d in wanted[:shown]]
-    return lines + ([f"  … and {len(wanted) - shown} more"] if len(wanted) > shown else [])
+    plural = "s" if len(wanted) > 1 else ""
+    head = (
+        f"{len(wanted)} {'more ' if more else ''}{severity}{plural} in {files} file{'s' if files > 1 else ''}"
+    )
+    lines = [head, *(f"  {d.text(source)}" for d in wanted[:shown])]
+    return lines + ([f"  … and {len(wanted) - shown} more"] if 0 < shown < len(wanted) else [])
 
 
 def _read(line: str, rest: Sequence[str], build_dir: Path) -> Diagnostic | None:

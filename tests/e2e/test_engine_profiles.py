@@ -353,12 +353,13 @@ def test_warnings_are_summarised_at_the_end(devkit: Cli, source: Path) -> None:
     assert "-Wunused-function" in Path(ran.data["log"]).read_text("utf-8")
 
 
-def test_errors_are_counted_and_named(devkit: Cli, source: Path) -> None:
-    for name in ("express/Expr.cpp", "transformers/llm/engine/llm.cpp"):
-        (source / name).write_text("int broken( { return undeclared; }\n")
-    ran = devkit("build", "host", "-j1", cwd=source)
+def test_the_first_errors_in_full_and_the_others_by_file_and_line(devkit: Cli, source: Path) -> None:
+    (source / "express/Expr.cpp").write_text("".join(f"int f{n}() {{ return gone{n}; }}\n" for n in range(8)))
+    ran = devkit("build", "host", "-j1", "--target", "MNN_Express", cwd=source)
     assert ran.code == 125
-    assert "Expr.cpp:1:" in ran.err and "errors in 1 file" in ran.err and "the whole log: " in ran.err
+    assert f"{source}/express/Expr.cpp:1:" in ran.err and "gone0" in ran.err
+    assert "3 more errors in 1 file" in ran.err and "  express/Expr.cpp:8: " in ran.err
+    assert ran.err.count("gone0") == 1 and "the whole log: " in ran.err
 
 
 def test_ccache_and_timings(source: Path, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,7 @@ def test_the_summary() -> None:
         "  ops/1.cpp:2: unused [-Wunused]",
         "  … and 2 more",
     ]
+    assert summarize(many, source, "warning", shown=0, more=True) == ["4 more warnings in 2 files"]
     assert summarize(many, source, "error") == []
     outside = Diagnostic("error", "/usr/include/x.h", 0, "gone")
     assert summarize([outside], source, "error") == ["1 error in 1 file", "  /usr/include/x.h: gone"]
