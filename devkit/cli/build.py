@@ -25,7 +25,10 @@ app = typer.Typer(rich_markup_mode=None)
     "devkit build --explain qnn"
 )
 def build(
-    profile: Annotated[str, typer.Argument(metavar="[PROFILE]", help="What to build.")] = "cpu",
+    profile: Annotated[
+        str,
+        typer.Argument(metavar="[PROFILE]", help="What to build.", autocompletion=common.complete_profiles),
+    ] = "cpu",
     serial: common.Serial = None,
     build_type: common.BuildType = None,
     ndk: common.NdkChoice = None,
@@ -54,11 +57,14 @@ def build(
 
     config = common.load_config(serial=serial, build_type=build_type, ndk=ndk)
     if list_profiles:
+        from devkit.engine.build_types import all_build_types
+
         found = engine.profiles_for(config)
         rows: list[tuple[str, ...]] = [
             (p.name, p.target, ", ".join(p.needs) or "-", p.about) for p in found.values()
         ]
-        text = output.table(rows, ("PROFILE", "FOR", "NEEDS", "WHAT FOR"))
+        types = output.table([(f"--type {kind.name}", kind.about) for kind in all_build_types()])
+        text = output.table(rows, ("PROFILE", "FOR", "NEEDS", "WHAT FOR")) + "\n" + types
         output.current().data([p.as_dict() for p in found.values()], text)
         return
     if why is not None:

@@ -8,11 +8,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import config as configuration
+from devkit.errors import DevkitError
 
 if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device import Device
     from devkit.runtime import PreparedApp
+
+
+def complete_profiles(incomplete: str) -> list[str]:
+    """Build profiles, for the shell's completion; none where the settings cannot be read."""
+    from devkit import engine
+
+    try:
+        names = engine.profiles_for(configuration.load())
+    except DevkitError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_types(incomplete: str) -> list[str]:
+    """Build types, for the shell's completion."""
+    return [name for name in configuration.BUILD_TYPES if name.startswith(incomplete)]
+
 
 App = Annotated[
     str, typer.Argument(metavar="APP", help="App of devkit.yaml, CMake target, or an executable's path.")
@@ -24,8 +42,12 @@ Serial = Annotated[
     str | None, typer.Option("-s", "--serial", metavar="SERIAL", help="Which phone (or sim:NAME).")
 ]
 Profile = Annotated[
-    str | None, typer.Option("--profile", metavar="NAME", help="Build profile instead of the app's own.")
-]
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME", help="Build profile instead of the app's own.",
+        autocompletion=complete_profiles,
+    ),
+]  # fmt: skip
 DeviceDir = Annotated[
     str | None, typer.Option("--device-dir", metavar="DIR", help="Folder on the phone instead of device.dir.")
 ]
@@ -36,8 +58,11 @@ PrintCommands = Annotated[
 NoBuild = Annotated[bool, typer.Option("--no-build", help="Take what the last build made.")]
 BuildType = Annotated[
     str | None,
-    typer.Option("--type", metavar="TYPE", help="Build type: debug, release, profile or relwithdebinfo."),
-]
+    typer.Option(
+        "--type", metavar="TYPE", help="Build type: debug, release, profile or relwithdebinfo.",
+        autocompletion=complete_types,
+    ),
+]  # fmt: skip
 
 
 def _complete_ndks(incomplete: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devkit.config import BUILD_TYPES
 from devkit.engine.build import BuildResult, build, last_build, list_apps
-from devkit.engine.choose import plan_for, profiles_for
+from devkit.engine.choose import build_type_for, plan_for, profiles_for
 from devkit.engine.cmake_tools import BuildTools, find_build_tools
 from devkit.engine.detect import detect_engine
 from devkit.engine.fileapi import Artifact
@@ -30,6 +30,7 @@ __all__ = [
     "Profile",
     "Toolchain",
     "build",
+    "build_type_for",
     "detect_engine",
     "find_build_tools",
     "get_profile",

@@ -34,6 +34,12 @@ def profiles_for(config: Config) -> dict[str, Profile]:
     return load_profiles(engine, config.profiles)
 
 
+def build_type_for(config: Config, profile: Profile) -> str:
+    """The build type of a profile: a flag's or variable's, else its own, else a file's."""
+    layer = config.origins.get("build.type", "built-in").partition(" ")[0]
+    return config.build.type if profile.type is None or layer in ("flag", "environment") else profile.type
+
+
 def plan_for(
     config: Config,
     profile: str,
@@ -74,7 +80,7 @@ def plan_for(
         root, reason = _or_placeholder(lambda: _qnn_root(config, chosen, given), fallback, missing)
         options["QNN_SDK_ROOT"], reasons["QNN_SDK_ROOT"] = root, reason
         toolchain = replace(toolchain, env={**toolchain.env, **dict.fromkeys(QNN_VARIABLES, root)})
-    build_type = _build_type(config, chosen)
+    build_type = build_type_for(config, chosen)
     jobs = jobs_for(get_build_type(build_type))
     plan = plan_build(
         config.source,
@@ -106,11 +112,6 @@ def _check_source(config: Config) -> None:
                 "or name it: source: in devkit.yaml",
             ],
         )
-
-
-def _build_type(config: Config, profile: Profile) -> str:
-    layer = config.origins.get("build.type", "built-in").partition(" ")[0]
-    return config.build.type if profile.type is None or layer in ("flag", "environment") else profile.type
 
 
 def _toolchain(config: Config, profile: Profile, device: DeviceFacts | None) -> Toolchain:

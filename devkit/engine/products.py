@@ -108,7 +108,8 @@ def check(
             f"no debug information, which the type {plan.build_type.name} promises: something strips it",
         )
     said += [
-        f"{p.artifact.name} is older than {p.stale}: was it changed during the build? build again"
+        f"{p.artifact.name} is older than {p.stale}, which was changed during the build, or is left out of "
+        f"`all`: devkit build {plan.profile.name} --target {p.artifact.target}"
         for p in products
         if p.stale is not None and (not wanted or p.artifact.target in wanted)
     ]

@@ -191,8 +191,7 @@ def _host_build(config: Config, folder: Path) -> HostBuild | None:
     profile = profiles.get("host") or next((p for p in profiles.values() if p.target == "host"), None)
     if profile is None or profile.target != "host":
         return None
-    configured = config.origins.get("build.type", "built-in") != "built-in"
-    build_type = config.build.type if configured or profile.type is None else profile.type
+    build_type = engine.build_type_for(config, profile)
     builds = editor_view.pick_builds(config.source, profile.name, build_type)
     build_dir = config.source / BUILD_ROOT / f"{profile.name}-{_host_tag()}-{build_type}"
     programs = _programs(builds)

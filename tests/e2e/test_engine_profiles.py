@@ -100,7 +100,9 @@ def test_the_list_and_an_explanation(devkit: Cli, source: Path, sim: Sim) -> Non
     assert {row["name"] for row in rows} == {*DEVICE_PROFILES, *HOST_PROFILES}
     assert all(row["about"] and set(row["why"]) == set(row["options"]) for row in rows)
     listed = devkit("build", "--list", cwd=source).out.splitlines()
-    assert listed[0].split() == ["PROFILE", "FOR", "NEEDS", "WHAT", "FOR"] and len(listed) == 1 + len(rows)
+    assert listed[0].split() == ["PROFILE", "FOR", "NEEDS", "WHAT", "FOR"]
+    assert {line.split()[0] for line in listed[1 : 1 + len(rows)]} == {row["name"] for row in rows}
+    assert [line.split()[1] for line in listed[2 + len(rows) :]] == list(configuration.BUILD_TYPES)
     explained = devkit("build", "--explain", "qnn", "--json", "-s", f"sim:{sim.name}", cwd=source).data
     planned = devkit("build", "qnn", "--dry-run", "--json", "-s", f"sim:{sim.name}", cwd=source).data
     # It is the command that a build runs, word for word, and no word is without a reason.
@@ -474,3 +476,22 @@ def test_memory_that_limits_the_jobs_is_said(
     assert "compiling with 1 of 16 cores, for 1.0 GB of free memory (-j sets it)" in notes()
     config = configuration.load(source, environ={"DEVKIT_BUILD_JOBS": "3"})
     assert engine.plan_for(config, "host").build_argv()[-2:] == ("--parallel", "3")
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("devkit build qnn-", {"qnn-online", "qnn-tools"}),
+        ("devkit build la", {"lab"}),
+        ("devkit build --type rel", {"release", "relwithdebinfo"}),
+        ("devkit run --profile host", {"host", "host-asan"}),
+    ],
+)
+def test_profiles_and_types_are_completed(devkit: Cli, source: Path, line: str, wanted: set[str]) -> None:
+    (source / "devkit.yaml").write_text("engine: mnn\nprofiles: {lab: {extends: cpu}}\n")
+    count = str(len(line.split()) - 1)
+    ran = devkit(cwd=source, _DEVKIT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=count)
+    assert set(ran.out.split()) == wanted
+    (source / "devkit.yaml").write_text("engine: nothing\n")
+    ran = devkit(cwd=source, _DEVKIT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=count)
+    assert "error" not in ran.err
