@@ -14,6 +14,7 @@ from devkit.config.model import (
     AppConfig,
     BuildConfig,
     Config,
+    DeployConfig,
     DeviceConfig,
     LldbConfig,
     NdkConfig,
@@ -122,6 +123,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         values=values,
         origins=origins,
         qnn=QnnConfig(qnn_path, qnn_version),
+        deploy=DeployConfig(values["deploy.strip"]),
         tunnel=TunnelConfig(values.get("tunnel.host")),
     )
 

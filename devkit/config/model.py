@@ -63,6 +63,11 @@ class QnnConfig:
 
 
 @dataclass(frozen=True)
+class DeployConfig:
+    strip: str = "auto"
+
+
+@dataclass(frozen=True)
 class TunnelConfig:
     host: str | None = None
 
@@ -95,4 +100,5 @@ class Config:
     values: Mapping[str, Any]
     origins: Mapping[str, str]
     qnn: QnnConfig = field(default_factory=QnnConfig)
+    deploy: DeployConfig = field(default_factory=DeployConfig)
     tunnel: TunnelConfig = field(default_factory=TunnelConfig)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from devkit.device import failures
+from devkit.device.compression import Encoder, codec_for
 from devkit.device.connection import wait_for
 from devkit.device.servers import AdbServer
 from devkit.errors import PHONE, DeviceError, FileError
@@ -30,6 +31,9 @@ _STAT_V1 = struct.Struct("<4sIII")
 _STAT_V2 = struct.Struct("<4sIQQIIIIQqqq")
 _ENTRY_V1 = struct.Struct("<4sIIII")
 _ENTRY_V2 = struct.Struct("<4sIQQIIIIQqqqI")
+_SEND_V2 = struct.Struct("<4sII")
+# Below this a stream's frame eats what it saves.
+_LEAST_BYTES = 256
 
 # The phone's numbers are Linux's, which this machine's may not be.
 _ENOENT, _ENOTDIR = 2, 20
@@ -79,7 +83,10 @@ class SyncSession:
 
     Args:
         sock: an opened `sync:` service; the session closes it.
-        features: the phone's, which decide between the old and the new requests.
+        features: the phone's, which decide between the old and the new requests, and on compression.
+
+    Attributes:
+        sent_bytes: what has gone over the wire so far, requests and compressed files together.
     """
 
     def __init__(
@@ -88,6 +95,8 @@ class SyncSession:
         self._sock = sock
         sock.setblocking(False)
         self._server, self._serial, self._features = server, serial, features
+        self._codec = codec_for(features)
+        self.sent_bytes = 0
         self._inbox = bytearray()
         self._doing = "talking to its file service"
 
@@ -100,7 +109,8 @@ class SyncSession:
     def push(self, items: Sequence[PushItem], on_bytes: Callable[[int], None] | None = None) -> None:
         """Send files, many in flight at once; returns when the phone has confirmed the last.
 
-        A file that fails ends the session: those before it are there, it and the rest are not.
+        They travel compressed where the phone can unpack and the file's beginning shrinks. A file that
+        fails ends the session: those before it are there, it and the rest are not.
 
         Raises:
             DeviceError: the phone refused a file; carries the path and the phone's words.
@@ -118,25 +128,40 @@ class SyncSession:
         def flush() -> None:
             nonlocal payload
             self._write(out, acknowledge)
+            self.sent_bytes += len(out)
             out.clear()
             if on_bytes is not None and payload:
                 on_bytes(payload)
             payload = 0
 
+        def add_data(data: bytes) -> None:
+            for start in range(0, len(data), DATA_BYTES):
+                piece = data[start : start + DATA_BYTES]
+                out.extend(_HEADER.pack(b"DATA", len(piece)) + piece)
+
         for item in items:
             self._doing = f"pushing {item.remote}"
-            spec = _encode(item.remote) + b",%d" % (modes.S_IFREG | (item.mode & 0o777))
+            path, mode = _encode(item.remote), modes.S_IFREG | (item.mode & 0o777)
             with _open(item.local) as source:
                 # Known to be readable before the phone replaces its file.
                 chunk = _read(source, item)
                 waiting.append(item)
-                out += _HEADER.pack(b"SEND", len(spec)) + spec
+                encoder: Encoder | None = None
+                if self._codec is not None and len(chunk) >= _LEAST_BYTES and self._codec.shrinks(chunk):
+                    encoder = self._codec.make()
+                    out += _HEADER.pack(b"SND2", len(path)) + path
+                    out += _SEND_V2.pack(b"SND2", mode, self._codec.flag)
+                else:
+                    spec = path + b",%d" % mode
+                    out += _HEADER.pack(b"SEND", len(spec)) + spec
                 while chunk:
-                    out += _HEADER.pack(b"DATA", len(chunk)) + chunk
                     payload += len(chunk)
+                    add_data(chunk if encoder is None else encoder.compress(chunk))
                     if len(out) >= SEND_BYTES:
                         flush()
                     chunk = _read(source, item)
+                if encoder is not None:
+                    add_data(encoder.flush())
             out += _HEADER.pack(b"DONE", min(max(item.mtime_s, 0), 0xFFFFFFFF))
         flush()
         while waiting:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,11 @@ from typing import TYPE_CHECKING
 from devkit import config as configuration
 from devkit import engine, process
 from devkit.config import AppConfig, Config
-from devkit.errors import FileError, UsageError
+from devkit.errors import DevkitError, FileError, UsageError
 from devkit.runtime.closure import TOOLCHAIN, Closure, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.run import Launch, launch_for
-from devkit.symbols import is_elf
+from devkit.symbols import Stripper, is_elf
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -136,13 +137,32 @@ def prepare_app(
         search=local.search,
     )
     folder = device.writable_dir(device_dir or config.device.dir)
-    plan = plan_deployment(device, local.app.name, closure, local.app.files, device_dir=folder)
+    plan = plan_deployment(
+        device,
+        local.app.name,
+        closure,
+        local.app.files,
+        device_dir=folder,
+        stripper=_stripper(config, device),
+    )
     return PreparedApp(local, closure, plan, folder)
 
 
 def deploy_app(device: Device, prepared: PreparedApp) -> None:
     """Push what the plan says."""
     apply_plan(device, prepared.plan)
+
+
+def _stripper(config: Config, device: Device) -> Stripper | None:
+    if config.deploy.strip == "never":
+        return None
+    tool = None
+    if device.libc != "glibc":
+        from devkit.ndk import ndk_for
+
+        with contextlib.suppress(DevkitError):  # then one of this machine, if it has one
+            tool = ndk_for(config).find_tool("llvm-strip")
+    return Stripper(tool)
 
 
 def _program_file(path: Path, config: Config) -> Path:

@@ -21,6 +21,7 @@ from devkit.runtime.staging import Arrival, place_files
 if TYPE_CHECKING:
     from devkit.device import Device
     from devkit.runtime.closure import Closure
+    from devkit.symbols import Stripper
 
 MANIFEST = ".devkit-manifest.json"
 _SHOWN_SKIPPED = 3
@@ -32,18 +33,25 @@ class DeployFile:
     """One file of a deployment.
 
     `remote` is relative to the app's folder on the phone, `reason` says why it is part of the
-    deployment, `action` is "push" or "keep", `why` says why it travels or does not.
+    deployment, `action` is "push" or "keep", `why` says why it travels or does not. `sent` is the file
+    that stands for `local` on the phone: a stripped copy, or the file itself. `sha256` is `local`'s.
     """
 
     local: Path
     remote: str
     size: int
+    sent: Path
+    sent_size: int
     mode: int
     mtime_s: int
     sha256: str
     reason: str
     action: str
     why: str
+
+    @property
+    def is_stripped(self) -> bool:
+        return self.sent != self.local
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,8 @@ class DeployPlan:
 
     @property
     def push_bytes(self) -> int:
-        """Bytes of the files that travel."""
-        return sum(f.size for f in self.to_push)
+        """Bytes of the files that travel, before the link compresses them."""
+        return sum(f.sent_size for f in self.to_push)
 
     @property
     def program_path(self) -> str:
@@ -82,6 +90,8 @@ class DeployPlan:
                     "local": str(f.local),
                     "remote": f.remote,
                     "size": f.size,
+                    "sent_size": f.sent_size,
+                    "stripped": f.is_stripped,
                     "sha256": f.sha256,
                     "action": f.action,
                     "reason": f.reason,
@@ -94,11 +104,11 @@ class DeployPlan:
     def as_text(self) -> str:
         """The plan as a table for people."""
         rows: list[tuple[str, ...]] = [
-            (f.action, f.remote, output.human_bytes(f.size), f.reason, f.why) for f in self.files
+            (f.action, f.remote, output.human_bytes(f.size), _sent(f), f.reason, f.why) for f in self.files
         ]
         total = f"{len(self.to_push)} of {len(self.files)} files, {output.human_bytes(self.push_bytes)}"
         return (
-            output.table(rows, ("ACTION", "FILE", "SIZE", "BECAUSE", "STATE"))
+            output.table(rows, ("ACTION", "FILE", "SIZE", "SENT", "BECAUSE", "STATE"))
             + f"{total} travel to {self.folder} on {self.serial}\n"
         )
 
@@ -110,12 +120,15 @@ def plan_deployment(
     files: Iterable[FileMapping] = (),
     *,
     device_dir: str,
+    stripper: Stripper | None = None,
 ) -> DeployPlan:
     """Compare what an app needs with what its folder on the phone holds. One shell round trip.
 
     Args:
         app: names the app's folder below `device_dir`.
         closure: the program and its libraries.
+        stripper: makes the copies that travel instead of files with debug information; None: all travel
+            as they are.
         files: data files and folders of the app.
 
     Raises:
@@ -123,6 +136,7 @@ def plan_deployment(
     """
     folder = posixpath.join(device_dir, app)
     wanted: dict[str, tuple[Path, str]] = {}
+    elves = {needed.name: needed.elf for needed in closure.files}
     for needed in closure.files:
         reason = "the program" if needed.needed_by is None else f"needed by {needed.needed_by}"
         _claim(wanted, needed.name, needed.elf.path, reason)
@@ -139,12 +153,16 @@ def plan_deployment(
             status = statuses[local]
             digest = hashes.sha256(local, bar.advance)
             executable = bool(status.st_mode & stat.S_IXUSR) or remote == closure.files[0].name
-            action, why = _compare(remote, digest, status.st_size, manifest, present)
+            copy = stripper.stripped(elves[remote], hashes.sha256) if stripper and remote in elves else None
+            sent_size = copy.stat().st_size if copy else status.st_size
+            action, why = _compare(remote, digest, sent_size, copy is not None, manifest, present)
             planned.append(
                 DeployFile(
                     local=local,
                     remote=remote,
                     size=status.st_size,
+                    sent=copy or local,
+                    sent_size=sent_size,
                     mode=0o755 if executable else 0o644,
                     mtime_s=int(status.st_mtime),
                     sha256=digest,
@@ -170,9 +188,17 @@ def apply_plan(device: Device, plan: DeployPlan) -> None:
         return
     manifest = {
         "version": 1,
-        "files": {f.remote: {"sha256": f.sha256, "size": f.size, "mtime": f.mtime_s} for f in plan.files},
+        "files": {
+            f.remote: {
+                "sha256": f.sha256,
+                "size": f.sent_size,
+                "mtime": f.mtime_s,
+                "stripped": f.is_stripped,
+            }
+            for f in plan.files
+        },
     }
-    arrivals = [Arrival(f.local, f.remote, f.mode, f.mtime_s, is_new=f.why == NOT_THERE) for f in pushing]
+    arrivals = [Arrival(f.sent, f.remote, f.mode, f.mtime_s, is_new=f.why == NOT_THERE) for f in pushing]
     content = json.dumps(manifest, indent=1, sort_keys=True).encode()
     place_files(device, plan.folder, arrivals, (MANIFEST, content), plan.push_bytes)
 
@@ -215,6 +241,12 @@ def _expand(mapping: FileMapping) -> Iterator[tuple[str, Path]]:
         )
 
 
+def _sent(file: DeployFile) -> str:
+    if file.action != "push":
+        return "-"
+    return output.human_bytes(file.sent_size) + (" stripped" if file.is_stripped else "")
+
+
 def _status(local: Path) -> os.stat_result:
     try:
         return local.stat()
@@ -252,6 +284,7 @@ def _compare(
     remote: str,
     digest: str,
     size: int,
+    stripped: bool,
     manifest: Mapping[str, Any],
     present: Mapping[str, tuple[int, int]],
 ) -> tuple[str, str]:
@@ -262,6 +295,8 @@ def _compare(
         return "push", "on the phone, but not by devkit"
     if known.get("sha256") != digest:
         return "push", "content changed"
+    if bool(known.get("stripped")) != stripped:
+        return "push", "stripped now" if stripped else "with its symbols now"
     if there != (known.get("size"), known.get("mtime")) or there[0] != size:
         return "push", "changed on the phone"
     return "keep", "unchanged"

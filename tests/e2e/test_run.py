@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from devkit.device import Device
+from devkit.symbols import read_elf
 from tests.e2e.support import REPO, Cli, Sim, TinyApp, eventually, left_on_phone, start_sim
 from tests.e2e.terminal import Terminal
 
@@ -73,7 +74,11 @@ def test_only_what_changed_travels(
     assert device.read_bytes("/data/local/tmp/only changed 中/tiny/libinner.so") == b"tampered"
     healed = devkit("deploy", tiny.program, *place, "--json").data
     assert healed["push_files"] == 1
-    assert device.read_bytes("/data/local/tmp/only changed 中/tiny/libinner.so") == tiny.library.read_bytes()
+    [library] = [f for f in healed["files"] if f["remote"] == "libinner.so"]
+    there = workdir / "libinner.so"
+    there.write_bytes(device.read_bytes("/data/local/tmp/only changed 中/tiny/libinner.so"))
+    assert there.stat().st_size == library["sent_size"] < library["size"] and library["stripped"]
+    assert read_elf(there).build_id == read_elf(tiny.library).build_id is not None
     # Nothing but the files and the manifest is there.
     names = set(device.list_dir("/data/local/tmp/only changed 中/tiny")) - {".", ".."}
     assert names == {*pushed, ".devkit-manifest.json"}
@@ -125,7 +130,7 @@ def test_disk_full_leaves_the_old_deployment(
         fat = workdir / "tiny"
         fat.write_bytes(tiny.program.read_bytes() + b"\0" * 6_000_000)
         (workdir / "libinner.so").write_bytes(tiny.library.read_bytes())
-        ran = devkit("run", fat, "--", "exit", "0")
+        ran = devkit("run", fat, "--", "exit", "0", DEVKIT_DEPLOY_STRIP="never")
         assert ran.code == 125
         assert "storage is full" in ran.err and "No space left on device" in ran.err
         assert "try: " in ran.err
