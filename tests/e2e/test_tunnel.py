@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -136,7 +137,8 @@ def test_env_for_other_tools(net: Net) -> None:
     assert net.up().code == 0
     said = devkit(net.server, "tunnel", "env", "--shell", "sh")
     assert said.out == f"export ADB_SERVER_SOCKET=tcp:127.0.0.1:{net.status()['port']}\n"
-    script = f'eval "$({PYTHON} -m devkit tunnel env --shell sh)"; {WHEEL_ADB} devices'
+    python, adb = shlex.quote(PYTHON), shlex.quote(str(WHEEL_ADB))
+    script = f'eval "$({python} -m devkit tunnel env --shell sh)"; {adb} devices'
     listed = net.server.run("sh", "-c", script, PYTHONPATH=str(REPO)).stdout.decode()
     assert f"{net.phone['serial']}\tdevice" in listed
     arriving = devkit(net.server, "tunnel", "status", "--json").data["arriving"]
