@@ -32,14 +32,16 @@ def check(
 
     from devkit import config as settings
     from devkit.device import server_address
-    from devkit.tunnels.check import BROKEN, Measures, walk
+    from devkit.tunnels.check import Findings, Measures, walk
     from devkit.tunnels.report import describe_step
+    from devkit.tunnels.step import BROKEN
 
     config = settings.load()
     target = which_host(config, host)
     adb, serial = which_phone(serial)
     sink = output.current()
     measures = Measures() if speed else None
+    found = Findings()
     steps = []
     for step in walk(
         target,
@@ -49,6 +51,8 @@ def check(
         config_file=ssh_config,
         serial=serial,
         measures=measures,
+        adb=config.adb.path,
+        found=found,
     ):
         steps.append(step)
         if not sink.json_mode:
@@ -61,6 +65,7 @@ def check(
                 "host": target,
                 "first_broken": broken.id if broken else None,
                 "links": [step.as_dict() for step in steps],
+                "direct": found.direct.as_dict() if found.direct else None,
                 "measures": measures.as_dict() if measures else None,
             }
         )

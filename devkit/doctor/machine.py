@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import engine
 from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Repair, Section, Wishes
 from devkit.errors import DevkitError, FileError, ToolMissing, UsageError
+from devkit.tunnels.vpn import missing_tun
 
 if TYPE_CHECKING:
     from devkit.config import AppConfig, Config
@@ -259,10 +258,9 @@ def _vpn(section: Section) -> None:
     """A VPN (Tailscale, EasyTier) needs a TUN device, which containers usually lack."""
     if platform.system() != "Linux":
         return
-    tun = Path("/dev/net/tun")
-    if tun.exists() and os.access(tun, os.R_OK | os.W_OK):
+    missing = missing_tun()
+    if missing is None:
         section.add("vpn", "TUN device", OK, "a VPN to the laptop or phone is possible")
-        return
-    container = Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
-    where = "this container has none" if container else f"{tun} is not there"
-    section.add("vpn", "TUN device", NOT_NEEDED, f"{where}: no VPN from here; SSH reaches the phone as well")
+    else:
+        text = f"{missing}: no VPN from here; SSH reaches the phone as well"
+        section.add("vpn", "TUN device", NOT_NEEDED, text)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from devkit.device.listing import DeviceEntry
 from devkit.errors import LAPTOP, PHONE, SERVER, DevkitError, TunnelError
@@ -28,6 +29,7 @@ class Board:
         self._port: int | None = None
         self._reconnects = 0
         self._last_error: str | None = None
+        self.direct: Mapping[str, Any] | None = None
         far = LAPTOP if spec.side == SERVER_SIDE else SERVER
         self._hops = [
             LinkState(f"ssh:{name}", f"SSH login on {name}", far if name == chain[-1] else name)
@@ -66,6 +68,17 @@ class Board:
             link.latency_ms = hop.latency_ms
         for link, forward in zip((self._port_link, *self._extra), status.forwards, strict=False):
             link.bytes_in, link.bytes_out = forward.bytes_in, forward.bytes_out
+
+    def phone_listens(self, ports: frozenset[int] | None) -> None:
+        """Where programs on the phone listen: an extra port that leads to nobody waits for one."""
+        if self._state != UP:
+            return
+        for link, wanted in zip(self._extra, self._spec.extra, strict=True):
+            at = f"{self._spec.bind}:{wanted.server}"
+            if ports is not None and wanted.phone not in ports:
+                link.turn(WAITING, f"{at}; nothing listens on the phone's port {wanted.phone}")
+            else:
+                link.turn(UP, at)
 
     def went_down(self, error: DevkitError) -> None:
         """The link that the error names is down, those behind it wait for it."""
@@ -123,4 +136,5 @@ class Board:
             reconnects=self._reconnects,
             last_error=self._last_error,
             log=str(self._log) if self._log else None,
+            direct=self.direct,
         )

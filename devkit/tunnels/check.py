@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from devkit.device import AdbServer, Device, find_adb
-from devkit.device.connection import server_version
-from devkit.device.listing import list_server
-from devkit.errors import LAPTOP, PHONE, SERVER, DevkitError, TunnelError
+from devkit.device import AdbServer
+from devkit.errors import SERVER, TunnelError
+from devkit.tunnels.check_adb import far_adb, laptop_adb, phones
+from devkit.tunnels.check_ports import extra_ports, provided_ports, running_tunnels
 from devkit.tunnels.connection import Link, connect
+from devkit.tunnels.direct import DirectWay, describe_way, find_direct_way
 from devkit.tunnels.model import HostPlan, Prompts
 from devkit.tunnels.ssh_config import resolve_chain
+from devkit.tunnels.state import TunnelRecord
+from devkit.tunnels.step import BROKEN, NOT_CHECKED, OK, Step, evidence_of
 
-OK, WARNING, BROKEN, NOT_CHECKED = "ok", "warning", "broken", "not checked"
 _ECHO_TIMEOUT_S = 10.0
 _ECHOED = b"devkit tunnel check\n"
 _PROBE_BYTES = 4 * 2**20
@@ -39,27 +41,6 @@ _TITLES = {
 # Counted on a virtual phone behind delays of 0 and 100 ms; see docs/tunnels.md.
 START_ROUND_TRIPS = 40
 STEP_ROUND_TRIPS = 5
-
-
-@dataclass(frozen=True)
-class Step:
-    """One link as it was found.
-
-    Attributes:
-        machine: on which machine it ends: LAPTOP, SERVER, PHONE or the name of a jump host.
-        state: OK, WARNING, BROKEN or NOT_CHECKED.
-    """
-
-    id: str
-    machine: str
-    title: str
-    state: str
-    evidence: str = ""
-    hints: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """As `--json` prints it."""
-        return {**self.__dict__, "hints": list(self.hints)}
 
 
 @dataclass
@@ -92,6 +73,13 @@ class Measures:
         return meaning
 
 
+@dataclass
+class Findings:
+    """What was found besides the links. `direct`: the way without jump hosts, None: there is none."""
+
+    direct: DirectWay | None = None
+
+
 def walk(
     host: str,
     server: AdbServer,
@@ -101,6 +89,8 @@ def walk(
     config_file: Path | None = None,
     serial: str | None = None,
     measures: Measures | None = None,
+    adb: Path | None = None,
+    found: Findings | None = None,
 ) -> Iterator[Step]:
     """Look at each link from this machine, the laptop, to the server and to the phone.
 
@@ -109,11 +99,14 @@ def walk(
     Args:
         server: the adb server on this machine.
         measures: is filled in; None measures nothing.
+        adb: the configured adb program of this machine.
+        found: is filled in.
 
     Raises:
         TunnelError: "config": what `host` stands for cannot be read.
     """
     chain = resolve_chain(host, config_file=config_file)
+    tunnels: list[TunnelRecord] = []
     try:
         link = connect(host, prompts=prompts, accept_new=accept_new, config_file=config_file)
     except TunnelError as error:
@@ -124,8 +117,12 @@ def walk(
             yield from _forward(link)
             if measures is not None:
                 yield _measure(link, measures)
-            yield _far_adb(link)
-    yield from _phone_side(server, serial)
+            yield from far_adb(link)
+            tunnels = running_tunnels(host)
+            yield from provided_ports(link, tunnels)
+            yield from _direct(link, found)
+    yield from laptop_adb(server, adb)
+    yield from phones(server, serial, extra_ports(tunnels))
 
 
 def _login(chain: tuple[HostPlan, ...], link: Link) -> Iterator[Step]:
@@ -150,7 +147,7 @@ def _failed_login(chain: tuple[HostPlan, ...], error: TunnelError) -> Iterator[S
                 state = NOT_CHECKED
             elif index == broken_hop and name == broken_step:
                 state, hints = BROKEN, error.hints
-                evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
+                evidence = evidence_of(error)
             yield Step(
                 f"{name}:{plan.alias}", _machine(chain, plan), f"{plan.alias}: {_TITLES[name]}", state,
                 evidence, hints,
@@ -162,8 +159,7 @@ def _forward(link: Link) -> Iterator[Step]:
     try:
         forward = link.remote_forward(_echo_here)
     except TunnelError as error:
-        evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
-        yield Step("forward", SERVER, "port forwarding", BROKEN, evidence, error.hints)
+        yield Step("forward", SERVER, "port forwarding", BROKEN, evidence_of(error), error.hints)
         yield Step("echo", SERVER, "a byte there and back", NOT_CHECKED)
         return
     with forward:
@@ -246,63 +242,17 @@ def describe(measures: Measures) -> str:
     return text
 
 
-def _far_adb(link: Link) -> Step:
-    """The server's own adb: not needed by devkit, but a version that differs ends the laptop's server."""
-    title = "adb on the server"
+def _direct(link: Link, found: Findings | None) -> Iterator[Step]:
+    title = "direct link"
     try:
-        found = link.run("adb version", timeout_s=15)
+        way = find_direct_way(link)
     except TunnelError as error:
-        return Step("server-adb", SERVER, title, NOT_CHECKED, error.what)
-    from devkit.device.adb_program import parse_version
-
-    version = parse_version(found.stdout.decode("utf-8", "replace"))
-    if version is None:
-        return Step("server-adb", SERVER, title, OK, "none on its PATH; devkit there needs none")
-    here = None
-    with contextlib.suppress(DevkitError):
-        here = find_adb()
-    if here is not None and here.protocol != version[1]:
-        return Step(
-            "server-adb", SERVER, title, WARNING,
-            f"speaks version {version[1]}, this machine's {here.protocol}: it would end an adb server that"
-            " it does not match (the tunnel does not let it)",
-            ("install the same platform-tools on both machines",),
-        )  # fmt: skip
-    return Step("server-adb", SERVER, title, OK, f"platform-tools {version[0]}")
-
-
-def _phone_side(server: AdbServer, serial: str | None) -> Iterator[Step]:
-    try:
-        version = server_version(server)
-        entries = list_server(server)
-    except DevkitError as error:
-        evidence = error.what + (f"\n{error.evidence}" if error.evidence else "")
-        yield Step("adb", LAPTOP, "adb server", BROKEN, evidence, error.hints)
-        yield Step("phone", PHONE, "phone", NOT_CHECKED)
+        yield Step("direct", SERVER, title, NOT_CHECKED, error.what)
         return
-    yield Step("adb", LAPTOP, "adb server", OK, f"{server.address}, version {version}")
-    wanted = [entry for entry in entries if serial in (None, entry.serial)]
-    if not wanted:
-        yield Step(
-            "phone", PHONE, "phone", BROKEN, f"{serial or 'no phone'} is not listed", ("devkit device list",)
-        )
-    for entry in wanted:
-        title = f"phone {entry.serial}"
-        if not entry.usable:
-            yield Step(f"phone:{entry.serial}", PHONE, title, BROKEN, entry.state, (entry.hint,))
-            continue
-        yield _phone_socket(server, entry.serial, title)
-
-
-def _phone_socket(server: AdbServer, serial: str, title: str) -> Step:
-    started = time.monotonic()
-    try:
-        said = Device(serial, server).shell("echo devkit").text.strip()
-    except DevkitError as error:
-        return Step(f"phone:{serial}", PHONE, title, BROKEN, error.what, error.hints)
-    took = (time.monotonic() - started) * 1000
-    state = OK if said == "devkit" else BROKEN
-    return Step(f"phone:{serial}", PHONE, title, state, f"answers a shell in {took:.0f} ms")
+    if found is not None:
+        found.direct = way
+    if way is not None:
+        yield Step("direct", SERVER, title, OK if way.works else NOT_CHECKED, describe_way(way))
 
 
 def _machine(chain: tuple[HostPlan, ...], plan: HostPlan) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import time
@@ -12,9 +13,11 @@ from typing import Protocol
 from devkit import paths
 from devkit.device import AdbServer, Device
 from devkit.device.tcp_mode import look_at, switch
-from devkit.errors import PHONE, DeviceError, DevkitError, TunnelError, UsageError
+from devkit.errors import DeviceError, DevkitError, TunnelError, UsageError
 from devkit.tunnels.adb_gate import screen_request
 from devkit.tunnels.connection import Link
+from devkit.tunnels.extra_ports import PhonePort, PhonePorts, meant_phone
+from devkit.tunnels.far_adb import look_at_far_adb, refuse_danger
 from devkit.tunnels.far_side import FarSide, far_side_command, registry_entry
 from devkit.tunnels.forwards import Forward
 from devkit.tunnels.model import LOOPBACK
@@ -34,6 +37,10 @@ class Ends(Protocol):
     @property
     def watches_phones_before_login(self) -> bool:
         """Whether the adb server is on this machine, so that it can be looked at first."""
+
+    @property
+    def phone_ports(self) -> frozenset[int] | None:
+        """Where programs on the phone listen, looked at when there are extra ports; None: not known."""
 
     def make(self, link: Link) -> None:
         """Ask for the ports and leave the entries."""
@@ -78,6 +85,11 @@ class _LaptopEnds:
         self._spec, self._watch, self._token, self._say = spec, watch, token, say
         self._far: FarSide | None = None
         self._far_pid: int | None = None
+        self._ports = PhonePorts(self._device)
+
+    @property
+    def phone_ports(self) -> frozenset[int] | None:
+        return self._ports.listening
 
     def make(self, link: Link) -> None:
         stream = link.open_command(far_side_command(self._spec.label, self._token))
@@ -87,12 +99,12 @@ class _LaptopEnds:
         self._far_pid = self._far.pid
         self._open(link)
         for extra in self._spec.extra:
-            number = extra.phone
-            link.remote_forward(
-                lambda number=number: self._dial_phone(number),  # type: ignore[misc]
-                bind=self._spec.bind,
-                port=extra.server,
-            )
+            try:
+                link.remote_forward(
+                    functools.partial(self._dial_phone, extra.phone), bind=self._spec.bind, port=extra.server
+                )
+            except TunnelError as error:
+                raise _with_free_port(link, error, self._spec.bind, f"--forward {{}}:{extra.phone}") from None
 
     def unmake(self) -> None:
         far, self._far = self._far, None
@@ -101,7 +113,9 @@ class _LaptopEnds:
 
     def phones_changed(self) -> None: ...
 
-    def tick(self) -> None: ...
+    def tick(self) -> None:
+        if self._spec.extra:
+            self._ports.tick()
 
     def finish(self) -> None: ...
 
@@ -109,23 +123,7 @@ class _LaptopEnds:
         raise NotImplementedError
 
     def _device(self) -> Device:
-        """The phone that is meant.
-
-        Raises:
-            DeviceError: there is none, or none of several was named.
-        """
-        serials = self._watch.serials
-        if self._spec.serial is not None:
-            serials = tuple(serial for serial in serials if serial == self._spec.serial)
-        if len(serials) == 1:
-            return Device(serials[0], self._watch.server)
-        listed = ", ".join(f"{entry.serial} ({entry.state})" for entry in self._watch.entries)
-        raise DeviceError(
-            f"{len(serials)} usable phones: say which one" if serials else "no phone that can be used",
-            where=PHONE,
-            evidence=listed or self._watch.problem or "the adb server lists none",
-            hints=["devkit tunnel up … -s SERIAL" if serials else "devkit device list"],
-        )
+        return meant_phone(self._watch, self._spec.serial)
 
     def _dial_phone(self, port: int) -> socket.socket:
         return self._device().dial(f"tcp:{port}", doing=f"reaching port {port} of the phone")
@@ -136,7 +134,7 @@ class _LaptopEnds:
             forward = listen(self.port)
         except TunnelError as error:
             if error.reason != "address-in-use" or self._spec.port or not self.port:
-                raise
+                raise _with_free_port(link, error, self._spec.bind, "--port {}") from None
             forward = listen(0)
         self.port = forward.port
 
@@ -177,6 +175,7 @@ class _AdbdEnds(_LaptopEnds):
         return f"{LOOPBACK}:{self.port}"
 
     def _open(self, link: Link) -> None:
+        refuse_danger(look_at_far_adb(link))
         self._prepare_phone()
         self._listen(
             link,
@@ -196,6 +195,7 @@ class _AdbdEnds(_LaptopEnds):
                 self._join()
 
     def tick(self) -> None:
+        super().tick()
         if self._far is None or time.monotonic() - self._looked_at < _STATE_EVERY_S:
             return
         self._looked_at = time.monotonic()
@@ -256,6 +256,12 @@ class _ServerSideEnds:
         self.port = spec.port
         self._spec, self._watch, self._token = spec, watch, token
         self._file = paths.adb_server_registry() / f"tunnel-{spec.label}.json"
+        self._ports = PhonePorts(self._device)
+        self._extra: list[PhonePort] = []
+
+    @property
+    def phone_ports(self) -> frozenset[int] | None:
+        return self._ports.listening
 
     def make(self, link: Link) -> None:
         far = (LOOPBACK, self._watch.server.port)
@@ -267,21 +273,44 @@ class _ServerSideEnds:
             forward = link.local_forward(far, bind=self._spec.bind, port=0, screen=screen_request)
         self.port = forward.port
         self._watch.move(AdbServer(LOOPBACK, forward.port, "tunnel", self._spec.label))
+        for extra in self._spec.extra:
+            dial = functools.partial(self._dial_phone, extra.phone)
+            self._extra.append(PhonePort(self._spec.bind, extra.server, dial))
         self._register()
 
     def unmake(self) -> None:
+        for port in self._extra:
+            port.close()
+        self._extra = []
         with contextlib.suppress(OSError):
             self._file.unlink()
 
     def phones_changed(self) -> None:
         self._register()
 
-    def tick(self) -> None: ...
+    def tick(self) -> None:
+        if self._spec.extra:
+            self._ports.tick()
 
     def finish(self) -> None: ...
+
+    def _device(self) -> Device:
+        return meant_phone(self._watch, self._spec.serial)
+
+    def _dial_phone(self, port: int) -> socket.socket:
+        return self._device().dial(f"tcp:{port}", doing=f"reaching port {port} of the phone")
 
     def _register(self) -> None:
         entry = registry_entry(
             self._spec.label, self.port, self._watch.serials, pid=os.getpid(), token=self._token
         )
         paths.write_atomically(self._file, entry, mode=0o600)
+
+
+def _with_free_port(link: Link, error: TunnelError, bind: str, option: str) -> TunnelError:
+    """The error, with one port as a hint that the server grants: none of a range is tried in vain."""
+    if error.reason == "address-in-use":
+        with contextlib.suppress(TunnelError), link.remote_forward((LOOPBACK, 9), bind=bind) as granted:
+            free = option.format(granted.port)
+            error.hints = (*error.hints[:1], f"take another one, {free} is free")
+    return error

@@ -10,8 +10,8 @@ from typing import Any
 
 from devkit.device import AdbServer
 from devkit.output import Output, human_bytes
-from devkit.tunnels.check import BROKEN, OK, WARNING, Step
 from devkit.tunnels.state import DOWN, UP, TunnelRecord
+from devkit.tunnels.step import BROKEN, OK, WARNING, Step
 
 _STYLES = {OK: "green", WARNING: "yellow", BROKEN: "red", UP: "green", DOWN: "red"}
 _MARKS = {BROKEN: "BROKEN", WARNING: "warn", "not checked": "?"}

@@ -23,7 +23,8 @@ class LinkState:
     Attributes:
         id: "ssh:HOST", "port", "adb", "phone:SERIAL", "forward:PORT".
         machine: where it ends: "laptop", "server", "phone" or the name of a jump host.
-        state: UP, CONNECTING, DOWN, or WAITING (for a link before it).
+        state: UP, CONNECTING, DOWN, or WAITING (for a link before it, or for
+            a program on the phone to listen).
         since: when it came into this state, seconds since the epoch.
         latency_ms: round trip from here to its end, None when not measured.
         reconnects: how often it has come back.
@@ -60,7 +61,8 @@ class TunnelRecord:
     """What a tunnel's file says.
 
     `pid` is the process that keeps it up, `token` its own random word, `spec` what was asked for,
-    `state` UP, CONNECTING or DOWN as a whole, `port` the adb port on the server (None while down).
+    `state` UP, CONNECTING or DOWN as a whole, `port` the adb port on the server (None while down),
+    `direct` the way without jump hosts that was found at its start (`DirectWay.as_dict`).
     """
 
     name: str
@@ -74,6 +76,7 @@ class TunnelRecord:
     reconnects: int
     last_error: str | None
     log: str | None
+    direct: Mapping[str, Any] | None = None
 
     @property
     def alive(self) -> bool:

@@ -15,12 +15,14 @@ from devkit.device import AdbServer
 from devkit.errors import DevkitError, TunnelError
 from devkit.tunnels import state
 from devkit.tunnels.board import Board
+from devkit.tunnels.check_adb import clash_on_laptop
 from devkit.tunnels.connection import Link, connect
+from devkit.tunnels.direct import describe_way, find_direct_way
 from devkit.tunnels.ends import make_ends
 from devkit.tunnels.model import Prompts
 from devkit.tunnels.phones import PhoneWatch
 from devkit.tunnels.remember import RememberingPrompts
-from devkit.tunnels.spec import TunnelSpec
+from devkit.tunnels.spec import SERVER_SIDE, TunnelSpec
 from devkit.tunnels.ssh_config import resolve_chain
 
 _TICK_S = 0.25
@@ -67,6 +69,7 @@ class Supervisor:
         self.spec = spec
         self._say = say
         self._ready = ready
+        self._adb = adb
         self._prompts = RememberingPrompts(prompts)
         self._token = secrets.token_hex(8)
         self._stop = threading.Event()
@@ -102,7 +105,7 @@ class Supervisor:
                     with self._make(patient=not was_up) as link:
                         if not self._ends.watches_phones_before_login and not was_up:
                             stack.enter_context(self._watch)
-                        self._came_up(was_up)
+                        self._came_up(link, was_up)
                         was_up, attempt = True, 0
                         with _named_by(link):
                             self._stay(link)
@@ -133,15 +136,32 @@ class Supervisor:
             self._ends.unmake()
             link.close()
 
-    def _came_up(self, was_up: bool) -> None:
+    def _came_up(self, link: Link, was_up: bool) -> None:
         self._prompts.settle()
         self.board.came_up(self._ends.port)
         self._show_phones()
+        if not was_up:
+            self._advise(link)
         self._save()
         if was_up:
             self._say(f"the tunnel to {self.spec.host} is up again")
         else:
             self._ready()
+
+    def _advise(self, link: Link) -> None:
+        """Once: what would end the adb server, and whether there is a faster way."""
+        if self.spec.side == SERVER_SIDE:
+            return
+        clash = clash_on_laptop(self._watch.server, self._adb)
+        if clash is not None:
+            self._say(clash)
+        # An answer that does not come is no reason to have no tunnel; a broken link is noticed elsewhere.
+        with contextlib.suppress(TunnelError):
+            way = find_direct_way(link)
+            if way is not None:
+                self.board.direct = way.as_dict()
+                if way.works:
+                    self._say(describe_way(way))
 
     def _went_down(self, error: DevkitError, *, first: bool) -> None:
         self.board.went_down(error)
@@ -169,6 +189,8 @@ class Supervisor:
                 self._show_phones()
                 saved_at = 0.0
             self._ends.tick()
+            if self.spec.extra:
+                self.board.phone_listens(self._ends.phone_ports)
             if now - saved_at >= _SAVE_EVERY_S or now < saved_at:
                 self.board.measured(link.status())
                 self._save()
