@@ -178,15 +178,19 @@ def _echo(link: Link, port: int) -> Step:
     try:
         with link.local_forward(("127.0.0.1", port)) as back:
             started = time.monotonic()
-            with socket.create_connection(("127.0.0.1", back.port), _ECHO_TIMEOUT_S) as probe:
+            got = b""
+            # A connection that the server refuses ends as any other, or is reset.
+            with (
+                contextlib.suppress(ConnectionError),
+                socket.create_connection(("127.0.0.1", back.port), _ECHO_TIMEOUT_S) as probe,
+            ):
                 probe.sendall(_ECHOED)
-                got = b""
                 while len(got) < len(_ECHOED) and (piece := probe.recv(64)):
                     got += piece
             took = (time.monotonic() - started) * 1000
             if got == _ECHOED:
                 return Step("echo", SERVER, title, OK, f"this machine → server → this machine: {took:.0f} ms")
-            reason = back.status().last_error
+            reason = back.why()
     except (OSError, TunnelError) as error:
         reason = str(error)
     if reason and "not allowed" in reason:

@@ -69,12 +69,12 @@ def _port(link: Link, port: int, evidence: str, *, ask_adb: bool) -> Step:
                     ended = not probe.recv(1)
                 if not ended:
                     return Step(id_, SERVER, title, OK, evidence)
-            reason = back.status().last_error or "it was closed at once"
+            reason = back.why() or "it was closed at once"
     except (OSError, DevkitError) as error:
         if isinstance(error, TunnelError) and not link.alive:
             raise
-        reason = back.status().last_error or str(error)
-    if "not allowed" in reason or "prohibited" in reason:
+        reason = back.why() or str(error)
+    if "not allowed" in reason:
         return Step(id_, SERVER, title, OK, f"{evidence} (not tried: the server opens no connections for us)")
     return Step(id_, SERVER, title, BROKEN, f"{evidence}\nbut there: {reason}", ("devkit tunnel status",))
 

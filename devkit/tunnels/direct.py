@@ -149,13 +149,13 @@ def _probe(link: Link, own: InterfaceAddress) -> str:
     try:
         with link.local_forward((own.address, SSH_PORT)) as forward:
             key = _host_key("127.0.0.1", forward.port)
-            refused = forward.status().last_error
+            refused = None if key else forward.why()
     except (OSError, TunnelError) as error:
         if not link.alive:
             raise
         return f"the server was not asked: {error}"
     if key is None:
-        if refused and ("not allowed" in refused or "prohibited" in refused):
+        if refused and "not allowed" in refused:
             return "its sshd opens no connections for us (AllowTcpForwarding), so that is not known"
         return f"it does not reach {own.address}:{SSH_PORT}: {refused or 'no answer'}"
     if key != expected:

@@ -129,7 +129,7 @@ def _ask(link: Link, server: AdbServer) -> tuple[int | None, str | None]:
             try:
                 return server_version(near, timeout_s=_ANSWER_TIMEOUT_S), None
             except DevkitError as error:
-                return None, forward.status().last_error or error.evidence or error.what
+                return None, forward.why() or error.evidence or error.what
     except TunnelError as error:
         if not link.alive:
             raise

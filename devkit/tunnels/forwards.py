@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ _BACKLOG = 128
 # Out of descriptors: the waiting client stays in the queue, so asking again at once would spin.
 _ACCEPT_PAUSE_S = 0.5
 _ACCEPTS_IN_A_ROW = 16
+_REASON_TIMEOUT_S = 0.5
 
 
 class Forward:
@@ -70,6 +72,13 @@ class Forward:
             bytes_in=self._bytes_in,
             last_error=self._last_error,
         )
+
+    def why(self) -> str | None:
+        """Why the last connection failed; its client may hear of the end a moment earlier."""
+        deadline = time.monotonic() + _REASON_TIMEOUT_S
+        while self._last_error is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self._last_error
 
     def close(self) -> None:
         """Stop listening and end its connections. Does nothing the second time."""

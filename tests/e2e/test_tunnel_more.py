@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support import REPO, WHEEL_ADB, eventually
-from tests.e2e.tunnel_world import PYTHON, Net, devkit, net, world
+from tests.e2e.tunnel_world import PYTHON, Net, devkit, net, ssh_to_laptop, world
 
 __all__ = ["net", "world"]
 
@@ -117,28 +117,20 @@ def test_from_the_server(own_adb: Net) -> None:
     """The server logs in to the laptop: here J, which reaches L directly, as in one network or a VPN."""
     net = own_adb
     net.laptop.run(WHEEL_ADB, "start-server")
-    ssh = net.hosts.jump.home / ".ssh"
-    folder = net.laptop.home.parent
-    net.laptop.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh / "id_ed25519")
-    (net.laptop.home / ".ssh/authorized_keys").write_text((ssh / "id_ed25519.pub").read_text())
-    if not (folder / "host_ed25519").exists():
-        net.laptop.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "host_ed25519")
-    net.laptop.start_sshd()
-    try:
+    with ssh_to_laptop(net, net.hosts.jump):
         address = net.laptop.address(net.hosts.laptop_jump)
         up = devkit(
             net.hosts.jump, "tunnel", "up", f"{net.laptop.user}@{address}", "--from", "server",
             "--accept-new", "--detach", "--name", "lap",
         )  # fmt: skip
         assert up.code == 0, up.err
-        assert net.hosts.jump.run("ssh-keygen", "-F", address, "-f", ssh / "known_hosts").stdout
+        known = net.hosts.jump.home / ".ssh/known_hosts"
+        assert net.hosts.jump.run("ssh-keygen", "-F", address, "-f", known).stdout
         listed = devkit(net.hosts.jump, "device", "list", "--json").data
         assert [each["origin"] for each in listed["servers"]] == ["tunnel"]
         assert devkit(net.hosts.jump, "tunnel", "down").code == 0
         listed = devkit(net.hosts.jump, "device", "list", "--json")
         assert "tunnel" not in listed.out
-    finally:
-        net.laptop.stop_sshd()
 
 
 def test_the_doctor_on_both_sides(net: Net) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Iterator
@@ -60,6 +61,22 @@ class Net:
         """What devkit on the server lists, without any variable set there."""
         listed = devkit(self.server, "device", "list", "--json")
         return [each["serial"] for each in listed.data["devices"] if each["state"] == "device"]
+
+
+@contextlib.contextmanager
+def ssh_to_laptop(net: Net, host: Host) -> Iterator[None]:
+    """The laptop has an sshd, and that host's user may log in there."""
+    ssh, folder = host.home / ".ssh", net.laptop.home.parent
+    if not (ssh / "id_ed25519").exists():
+        net.laptop.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh / "id_ed25519")
+    (net.laptop.home / ".ssh/authorized_keys").write_text((ssh / "id_ed25519.pub").read_text())
+    if not (folder / "host_ed25519").exists():
+        net.laptop.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "host_ed25519")
+    net.laptop.start_sshd()
+    try:
+        yield
+    finally:
+        net.laptop.kill_sshd()
 
 
 @pytest.fixture(scope="module")

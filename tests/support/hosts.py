@@ -159,18 +159,40 @@ class Hosts:
             raise NoNamespaces(f"the host {name} does not start")
         return Host(self, name, home, int(said))
 
-    def _link(self, name: str, network: str, first: Host, second: Host) -> Link:
+    @contextlib.contextmanager
+    def vpn(self, network: str, first: Host, second: Host, interface: str = "tailscale0") -> Iterator[Link]:
+        """A direct way between two hosts, as a VPN makes it: NETWORK.1 and NETWORK.2, each a /32."""
+        link = self._link(f"vpn{network[-1]}", network, first, second, interface, 32)
+        for host in (first, second):
+            host.ip("route", "add", f"{network}.0/24", "dev", interface)
+        try:
+            yield link
+        finally:
+            for port in link.ports:
+                self.ip("link", "del", "dev", port)
+            self.ip("link", "del", "dev", link.bridge)
+
+    def _link(
+        self,
+        name: str,
+        network: str,
+        first: Host,
+        second: Host,
+        interface: str | None = None,
+        prefix: int = 24,
+    ) -> Link:
         bridge = f"br-{name}"
         self.ip("link", "add", "name", bridge, "type", "bridge")
         ports = []
         for number, host in enumerate((first, second), 1):
-            port, inside = f"{network[-1]}-{host.name}", f"to-{(second if host is first else first).name}"
+            port = f"{network[-1]}-{host.name}"
+            inside = interface or f"to-{(second if host is first else first).name}"
             self.ip(
                 "link", "add", "name", port, "type", "veth", "peer", "name", inside, "netns", str(host.pid)
             )
             self.ip("link", "set", "dev", port, "master", bridge, "up")
             host.addresses[name] = f"{network}.{number}"
-            host.ip("addr", "add", f"{network}.{number}/24", "dev", inside)
+            host.ip("addr", "add", f"{network}.{number}/{prefix}", "dev", inside)
             host.ip("link", "set", "dev", inside, "up")
             ports.append(port)
         self.ip("link", "set", "dev", bridge, "up")
