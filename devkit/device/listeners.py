@@ -21,8 +21,8 @@ def listening_ports(device: Device) -> frozenset[int] | None:
 
 
 def parse_listening(text: str) -> frozenset[int] | None:
-    """The listening ports in /proc/net/tcp and tcp6. None: an empty table, or none: the phone hides it."""
-    found = [match for line in text.splitlines() if (match := _LINE.match(line))]
-    if not found:
+    """The listening ports in /proc/net/tcp and tcp6; None when there is no table: the phone hides it."""
+    if "local_address" not in text:
         return None
+    found = [match for line in text.splitlines() if (match := _LINE.match(line))]
     return frozenset(int(match.group(1), 16) for match in found if match.group(2) == "0A")

@@ -165,8 +165,9 @@ def _silent(port: ExtraPort, *, alone: bool) -> tuple[str, tuple[str, ...]]:
     hints = [f"start it on the phone, as: lldb-server platform --server --listen 127.0.0.1:{port.phone}"]
     if alone:
         evidence += (
-            "\nof lldb-server's two ports the second one listens only while a program is debugged; without"
-            " it LLDB says 'failed to connect port' or 'failed to get reply to handshake packet'"
+            "\nof lldb-server's two ports this is the one that is missing (older ones open the second while a"
+            " program is debugged); without it LLDB says 'failed to connect port' or"
+            " 'failed to get reply to handshake packet'"
         )
         hints = [f"lldb-server platform … --gdbserver-port {port.phone}"]
     return evidence, tuple(hints)

@@ -123,6 +123,10 @@ def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
     """The articles' mode, and a port of the phone besides."""
     hosts, serial = laptop.hosts, laptop.phone["serial"]
     adb = {"ANDROID_ADB_SERVER_PORT": "5199"}
+    environment = laptop.adb_environment()
+    # Somebody else's, which stays.
+    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "tcp:5039", "tcp:31313", **environment)
+    before = hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout
     laptop.run_script("--mode", "adbd", "-s", serial, "--forward", "31313", interpreter="bash")
     assert eventually(lambda: hosts.server.listens(30303), 60), laptop.log.read_text()
     assert hosts.server.listens(31313)
@@ -134,9 +138,9 @@ def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
     finally:
         hosts.server.run(WHEEL_ADB, "kill-server", check=False, **adb)
     assert laptop.end_script() == 130
-    # Undone: the forwards, and TCP mode.
-    environment = laptop.adb_environment()
-    assert hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout.strip() == b""
+    # Undone: its own forwards, and TCP mode.
+    assert hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout == before
+    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "--remove", "tcp:5039", **environment)
 
     def port() -> bytes:
         shown = hosts.laptop.run(

@@ -14,7 +14,10 @@ def test_listeners_of_both_families() -> None:
     assert parse_listening(TABLE) == {5039, 5555}
 
 
+def test_nothing_listens() -> None:
+    assert parse_listening(TABLE.splitlines()[0] + "\n") == frozenset()
+
+
 def test_a_phone_that_hides_it() -> None:
     assert parse_listening("") is None
-    assert parse_listening(TABLE.splitlines()[0] + "\n") is None
     assert parse_listening("cat: /proc/net/tcp: Permission denied\n") is None

@@ -101,6 +101,16 @@ def test_the_ports_are_on_loopback_only() -> None:
                     assert "127.0.0.1:" in line and "0.0.0.0" not in line and "*:" not in line
 
 
+def test_forwards_of_others_are_never_taken_over() -> None:
+    """Case D7."""
+    for language in (SH, POWERSHELL):
+        text = render(REQUESTS[1], language)
+        used = [line for line in text.splitlines() if "adb forward" in line]
+        assert len(used) == 3, used
+        assert sum("--no-rebind" in line for line in used) == 1 and "--remove-all" not in text
+        assert all(any(word in line for word in ("--no-rebind", "--list", "--remove ")) for line in used)
+
+
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     from devkit.cli.main import run
 
