@@ -138,7 +138,13 @@ class TunnelError(DevkitError):
         shown = [evidence.strip()] if evidence and evidence.strip() else []
         if link is not None and len(self.route) > 2:
             shown.insert(0, f"{' → '.join(self.route)} (broken: {self.route[link]} → {self.route[link + 1]})")
-        super().__init__(what, where=where, evidence="\n".join(shown), hints=hints)
+        super().__init__(
+            what,
+            where=where,
+            evidence="\n".join(shown),
+            hints=hints,
+            exit_code=EXIT_USAGE if reason == "config" else None,
+        )
 
     def as_dict(self) -> dict[str, object]:
         """The error as `--json` prints it."""

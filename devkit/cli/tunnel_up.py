@@ -140,9 +140,9 @@ def _spec(
     # On the server it is called as what it leads to: this laptop, or the host that is the laptop.
     adb, serial = which_phone(serial)
     far = socket.gethostname().partition(".")[0] if from_ == "laptop" else target
-    return specs.TunnelSpec(
+    spec = specs.TunnelSpec(
         host=target,
-        name=specs.check_name(name or specs.name_for(target)),
+        name=specs.check_name(specs.name_for(target) if name is None else name),
         mode=mode,
         side=from_,
         adb=adb,
@@ -154,6 +154,7 @@ def _spec(
         accept_new=accept_new,
         ssh_config=str(ssh_config.absolute()) if ssh_config else None,
     )
+    return specs.check_spec(spec)
 
 
 def _remember(spec: TunnelSpec) -> None:

@@ -78,9 +78,8 @@ def phones(server: AdbServer, serial: str | None, ports: Sequence[ExtraPort]) ->
         return
     wanted = [entry for entry in entries if serial in (None, entry.serial)]
     if not wanted:
-        yield Step(
-            "phone", PHONE, "phone", BROKEN, f"{serial or 'no phone'} is not listed", ("devkit device list",)
-        )
+        what = f"{serial} is not listed" if serial else "the adb server lists none"
+        yield Step("phone", PHONE, "phone", BROKEN, what, ("devkit device list",))
     for entry in wanted:
         title = f"phone {entry.serial}"
         if not entry.usable:

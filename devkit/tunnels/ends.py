@@ -13,7 +13,7 @@ from typing import Protocol
 from devkit import paths
 from devkit.device import AdbServer, Device
 from devkit.device.tcp_mode import look_at, switch
-from devkit.errors import DeviceError, DevkitError, TunnelError, UsageError
+from devkit.errors import DeviceError, DevkitError, TunnelError
 from devkit.tunnels.adb_gate import screen_request
 from devkit.tunnels.connection import Link
 from devkit.tunnels.extra_ports import PhonePort, PhonePorts, meant_phone
@@ -59,17 +59,8 @@ class Ends(Protocol):
 
 
 def make_ends(spec: TunnelSpec, watch: PhoneWatch, token: str, say: Callable[[str], None]) -> Ends:
-    """The ends that a tunnel asks for.
-
-    Raises:
-        UsageError: the combination does not exist.
-    """
+    """The ends that a tunnel asks for."""
     if spec.side == SERVER_SIDE:
-        if spec.mode == ADBD:
-            raise UsageError(
-                "--from server has the adb-server mode only",
-                hints=["devkit device connect PHONE-IP reaches a phone in the same network without a tunnel"],
-            )
         return _ServerSideEnds(spec, watch, token)
     kind = _AdbdEnds if spec.mode == ADBD else _AdbServerEnds
     return kind(spec, watch, token, say)

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from devkit.device import AdbServer
+from devkit.errors import UsageError
 from devkit.output import Output, human_bytes
 from devkit.tunnels.state import DOWN, UP, TunnelRecord
 from devkit.tunnels.step import BROKEN, OK, WARNING, Step
 
 _STYLES = {OK: "green", WARNING: "yellow", BROKEN: "red", UP: "green", DOWN: "red"}
+_SHELLS = ("sh", "fish", "powershell", "bash", "zsh", "pwsh", "dash", "ksh")
 _MARKS = {BROKEN: "BROKEN", WARNING: "warn", "not checked": "?"}
 
 
@@ -63,7 +65,13 @@ def describe_step(step: Step, sink: Output) -> str:
 
 
 def render_exports(variables: Mapping[str, str], shell: str | None) -> str:
-    """Lines that set variables in a shell: sh (bash, zsh), fish or powershell."""
+    """Lines that set variables in a shell: sh (bash, zsh), fish or powershell.
+
+    Raises:
+        UsageError: a shell was named that is none of these.
+    """
+    if shell is not None and shell not in _SHELLS:
+        raise UsageError(f"--shell {shell} is not known", hints=[f"--shell {name}" for name in _SHELLS[:3]])
     kind = shell or os.path.basename(os.environ.get("SHELL", "sh"))
     lines = []
     for name, value in variables.items():

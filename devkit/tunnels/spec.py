@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +16,9 @@ MODES = (ADB_SERVER, ADBD)
 LAPTOP_SIDE, SERVER_SIDE = "laptop", "server"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
+_ANY = ("*",)
+# What an adb server looks at for emulators (packages/modules/adb, client/transport_emulator.cpp).
+_EMULATOR_PORTS = range(5555, 5586)
 _LOOPBACKS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -91,6 +95,43 @@ def check_name(name: str) -> str:
             hints=["letters, digits, dots, dashes and underscores; at most 63"],
         )
     return name
+
+
+def check_spec(spec: TunnelSpec) -> TunnelSpec:
+    """The spec itself.
+
+    Raises:
+        UsageError: what it asks for contradicts itself, whatever the server would say.
+    """
+    if spec.side == SERVER_SIDE and spec.mode == ADBD:
+        raise UsageError(
+            "--from server has the adb-server mode only",
+            hints=["devkit device connect PHONE-IP reaches a phone in the same network without a tunnel"],
+        )
+    ports = [port for port in (spec.port, *(extra.server for extra in spec.extra)) if port]
+    twice = sorted({port for port in ports if ports.count(port) > 1})
+    if twice:
+        raise UsageError(
+            f"port {twice[0]} of the server can be used once only",
+            hints=["--forward SERVER:PHONE, with another number for the server"],
+        )
+    if spec.mode == ADBD and spec.port in _EMULATOR_PORTS:
+        raise UsageError(
+            f"port {spec.port} of the server cannot be the phone's",
+            evidence="adb servers take what listens from 5555 to 5585 for emulators",
+            hints=["leave out --port: a free one is taken"],
+        )
+    if spec.bind not in _ANY and spec.bind not in _LOOPBACKS:
+        try:
+            ipaddress.ip_address(spec.bind)
+        except ValueError:
+            raise UsageError(
+                f"--bind {spec.bind!r} is no address of a machine",
+                hints=["leave it out: 127.0.0.1 is enough for programs on the server"],
+            ) from None
+    if spec.serial == "":
+        raise UsageError("-s needs a phone's serial", hints=["devkit device list"])
+    return spec
 
 
 def parse_extra_port(text: str) -> ExtraPort:

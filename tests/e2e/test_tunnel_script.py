@@ -123,10 +123,6 @@ def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
     """The articles' mode, and a port of the phone besides."""
     hosts, serial = laptop.hosts, laptop.phone["serial"]
     adb = {"ANDROID_ADB_SERVER_PORT": "5199"}
-    environment = laptop.adb_environment()
-    # Somebody else's, which stays.
-    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "tcp:5039", "tcp:31313", **environment)
-    before = hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout
     laptop.run_script("--mode", "adbd", "-s", serial, "--forward", "31313", interpreter="bash")
     assert eventually(lambda: hosts.server.listens(30303), 60), laptop.log.read_text()
     assert hosts.server.listens(31313)
@@ -138,9 +134,9 @@ def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
     finally:
         hosts.server.run(WHEEL_ADB, "kill-server", check=False, **adb)
     assert laptop.end_script() == 130
-    # Undone: its own forwards, and TCP mode.
-    assert hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout == before
-    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "--remove", "tcp:5039", **environment)
+    # Undone: the forwards, and TCP mode.
+    environment = laptop.adb_environment()
+    assert hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout.strip() == b""
 
     def port() -> bytes:
         shown = hosts.laptop.run(
@@ -149,6 +145,25 @@ def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
         return shown.stdout
 
     assert eventually(lambda: port() == b"0\n", 30)
+
+
+def test_forwards_of_others_stay(laptop: Laptop) -> None:
+    """Case D7: one that leads to the same port of the phone is neither taken over nor removed."""
+    hosts, serial, environment = laptop.hosts, laptop.phone["serial"], laptop.adb_environment()
+    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "tcp:5039", "tcp:31313", **environment)
+
+    def forwards() -> list[bytes]:
+        return hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout.split(b"\n")
+
+    before = forwards()
+    for _ in range(2):
+        laptop.run_script("-s", serial, "--forward", "31313")
+        assert eventually(lambda: hosts.server.listens(31313), 60), laptop.log.read_text()
+        assert len(forwards()) == len(before) + 1 and set(before) <= set(forwards())
+        assert laptop.end_script() == 130
+        assert forwards() == before
+        assert eventually(lambda: not hosts.server.listens(31313), 20)
+    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "--remove", "tcp:5039", **environment)
 
 
 def test_a_server_that_forbids_forwarding(laptop: Laptop) -> None:
