@@ -8,6 +8,7 @@ from pathlib import Path
 
 from devkit.engine.build_types import BuildType
 
+# As a container sees its own group: version 2, else the controllers of version 1.
 _CGROUP = Path("/sys/fs/cgroup")
 _MEMINFO = Path("/proc/meminfo")
 
@@ -59,11 +60,34 @@ def available_memory_mb() -> int | None:
     """Megabytes that can be used without swapping; None when the system does not say (macOS)."""
     found = [line.split() for line in _read(_MEMINFO).splitlines() if line.startswith("MemAvailable:")]
     free = int(found[0][1]) // 1024 if found else None
-    limit, used = _read(_CGROUP / "memory.max").strip(), _read(_CGROUP / "memory.current").strip()
-    if limit.isdigit() and used.isdigit():
-        left = max(0, int(limit) - int(used)) // 1_048_576
-        free = left if free is None else min(free, left)
+    for limit, used, statistics, inactive in _MEMORY_FILES:
+        left = _left_in_group(limit, used, statistics, inactive)
+        if left is not None:
+            return left if free is None else min(free, left)
     return free
+
+
+# The limit, what is used, and of it the file cache that nobody has open: it gives way, as in MemAvailable.
+# https://docs.kernel.org/admin-guide/cgroup-v2.html, .../cgroup-v1/memory.html
+_MEMORY_FILES = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
+
+
+def _left_in_group(limit: str, used: str, statistics: str, inactive: str) -> int | None:
+    """Megabytes below a control group's limit; None when there is no such limit."""
+    most, now = _read(_CGROUP / limit).strip(), _read(_CGROUP / used).strip()
+    if not (most.isdigit() and now.isdigit()):
+        return None
+    rows = (line.split() for line in _read(_CGROUP / statistics).splitlines())
+    cached = next((int(row[1]) for row in rows if row[:1] == [inactive]), 0)
+    return max(0, int(most) - max(0, int(now) - cached)) // 1_048_576
 
 
 def _read(file: Path) -> str:

@@ -39,10 +39,29 @@ def test_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "memory.max").write_text(f"{2 << 30}\n")
     (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
     assert available_memory_mb() == 1024
+    # A container that has read its sources: the cache of files is used, and free all the same.
+    (tmp_path / "memory.current").write_text(f"{2 << 30}\n")
+    (tmp_path / "memory.stat").write_text(f"anon 5\nfile {9 << 28}\ninactive_file {6 << 28}\n")
+    assert available_memory_mb() == 1536
     (tmp_path / "cpu.max").write_text("150000 100000\n")
     assert available_cores() == 1
     (tmp_path / "cpu.max").write_text("max 100000\n")
     assert available_cores() >= 1
+
+
+def test_a_container_of_control_groups_version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_CGROUP", tmp_path)
+    monkeypatch.setattr(jobs, "_MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemAvailable:  8388608 kB\n")
+    group = tmp_path / "memory"
+    group.mkdir()
+    # Version 1 writes "no limit" as a number larger than any memory.
+    (group / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    (group / "memory.usage_in_bytes").write_text(f"{3 << 30}\n")
+    (group / "memory.stat").write_text(f"inactive_file 7\ntotal_inactive_file {1 << 30}\n")
+    assert available_memory_mb() == 8192
+    (group / "memory.limit_in_bytes").write_text(f"{4 << 30}\n")
+    assert available_memory_mb() == 2048
 
 
 def test_a_system_that_does_not_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
