@@ -170,16 +170,15 @@ def logs(
     from devkit.sim.logfiles import follow_logs, read_logs
 
     sink = output.current()
+    if follow:
+        for entry in follow_logs(name, lines):
+            sink.raw(f"{entry.source:10} {entry.text}\n".encode("utf-8", "replace"))
+        return
     entries = read_logs(name)
     if lines is not None:
         entries = entries[max(0, len(entries) - lines) :]
     shown = [f"{entry.source:10} {entry.text}" for entry in entries]
-    if not follow:
-        sink.data([{"source": entry.source, "text": entry.text} for entry in entries], "\n".join(shown))
-        return
-    sink.raw("".join(line + "\n" for line in shown).encode("utf-8", "replace"))
-    for entry in follow_logs(name):
-        sink.raw(f"{entry.source:10} {entry.text}\n".encode("utf-8", "replace"))
+    sink.data([{"source": entry.source, "text": entry.text} for entry in entries], "\n".join(shown))
 
 
 @app.command("allow")

@@ -35,15 +35,15 @@ def read_logs(name: str) -> list[LogEntry]:
     return _merge([entry for reader in readers for entry in reader.read()])
 
 
-def follow_logs(name: str) -> Iterator[LogEntry]:
-    """New entries as they come, until the phone ends.
+def follow_logs(name: str, last: int | None = None) -> Iterator[LogEntry]:
+    """All entries, or only so many of the last ones, then new ones as they come, until the phone ends.
 
     Raises:
         SimError: there is no such phone.
     """
     readers = _readers(name)
-    for reader in readers:
-        reader.read()
+    entries = _merge([entry for reader in readers for entry in reader.read()])
+    yield from entries if last is None else entries[max(0, len(entries) - last) :]
     while True:
         alive = state.is_locked(name)
         yield from _merge([entry for reader in readers for entry in reader.read()])

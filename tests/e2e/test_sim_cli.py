@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from devkit import sim as virtual
+from devkit.sim.logfiles import follow_logs
 from tests.e2e.support import Cli, Sim, eventually
 
 
@@ -108,32 +108,43 @@ def test_logs_of_all_its_processes(phones: Cli) -> None:
 
 def test_logs_follow_until_the_phone_ends(phones: Cli, workdir: Path) -> None:
     phones("sim", "start", "f")
-    command = [sys.executable, "-m", "devkit", "sim", "logs", "f", "--follow", "-n", "0"]
+    command = [sys.executable, "-m", "devkit", "sim", "logs", "f", "--follow", "-n", "1"]
     follower = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert follower.stdout is not None
-    time.sleep(1.0)
+    # Whatever is logged from here on is seen.
+    assert follower.stdout.readline()
     phones("sim", "shell", "f", "--", "echo seen live")
     line = ""
     while "seen live" not in line:
         line = follower.stdout.readline()
         assert line, "the log ended"
     phones("sim", "stop", "f")
-    assert follower.wait(10) == 0
+    assert follower.wait(30) == 0
     follower.stdout.close()
+
+
+def test_no_line_is_lost_between_what_was_there_and_what_comes(phones: Cli) -> None:
+    phones("sim", "start", "g")
+    (record,) = virtual.list_phones()
+    shown = follow_logs("g", last=1)
+    next(shown)
+    with (record.state_dir / "adbd.log").open("a") as file:
+        file.write("written while the first line was shown\n")
+    # Ends with the line, or by the test's time limit.
+    assert any(entry.text == "written while the first line was shown" for entry in shown)
 
 
 def test_ctrl_c_ends_following(phones: Cli) -> None:
     phones("sim", "start", "c")
     follower = subprocess.Popen(
         [sys.executable, "-m", "devkit", "sim", "logs", "c", "-f"],
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # Shells start what is to run in the background with it ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    time.sleep(1.0)
+    assert follower.stdout is not None
+    assert follower.stdout.readline()
     follower.send_signal(signal.SIGINT)
-    assert follower.wait(10) == 130
+    assert follower.wait(30) == 130
     follower.communicate()
     assert [record.name for record in virtual.list_phones()] == ["c"]
 
