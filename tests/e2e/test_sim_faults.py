@@ -169,10 +169,10 @@ def test_the_delay_is_right_each_way(phone: Phones) -> None:
 
         for up, down in ((10, 10), (50, 5), (0, 20)):
             sim.slow_phone(phone.name, rate="200mbit", delay_up=f"{up}ms", delay_down=f"{down}ms")
-            trips = sorted(trip() for _ in range(9))
-            # Two ways with 2 ms for each; a busy machine makes single ones later, never earlier.
-            assert up + down - 0.1 <= trips[0], trips
-            assert trips[4] <= up + down + 4, trips
+            trips = sorted(trip() for _ in range(25))
+            # Two ways with 2 ms for each. A busy machine makes trips later, never earlier: the quickest one
+            # tells what the link does, and a delay that counts twice or comes in steps shows there, too.
+            assert up + down - 0.1 <= trips[0] <= up + down + 4, trips
 
 
 def test_a_transfer_that_runs_is_slowed_and_sped_up(phone: Phones, file: Path) -> None:

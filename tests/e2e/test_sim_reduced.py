@@ -47,13 +47,26 @@ def batch(workdir: Path) -> Path:
 
 
 def below(pid: int) -> set[int]:
+    """The processes below one; any of them may end while this looks."""
     found: set[int] = set()
     waiting = [pid]
     while waiting:
-        for task in Path(f"/proc/{waiting.pop()}/task").iterdir():
-            children = {int(child) for child in (task / "children").read_text().split()} - found
-            found |= children
-            waiting += children
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{waiting.pop()}/task").iterdir():
+                with contextlib.suppress(OSError):
+                    children = {int(child) for child in (task / "children").read_text().split()} - found
+                    found |= children
+                    waiting += children
+    return found
+
+
+def running(pid: int, words: bytes) -> list[int]:
+    """The processes below one whose command line holds the words."""
+    found = []
+    for child in below(pid):
+        with contextlib.suppress(OSError):
+            if words in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
     return found
 
 
@@ -125,11 +138,13 @@ def test_faults_and_links_work_as_elsewhere(sim: Sim, device: Device) -> None:
 def test_a_reboot_ends_its_programs(sim: Sim, device: Device) -> None:
     device.shell("setprop debug.gone 1; setsid sleep 4321 >/dev/null 2>&1 </dev/null &")
     keeper = sim.phone.record.pid
-    found = lambda: [p for p in below(keeper) if b"4321" in Path(f"/proc/{p}/cmdline").read_bytes()]  # noqa: E731
-    assert eventually(lambda: bool(found()))
-    sleepers = found()
+    # The program itself: the shell that starts it has the number in its command line, too.
+    program = b"sleep\x004321\0"
+    assert eventually(lambda: bool(running(keeper, program)), within_s=20)
+    sleepers = set(running(keeper, program))
+    assert sleepers
     break_phone("reduced", "reboot", {"down": 0.5})
-    assert eventually(lambda: not alive(set(sleepers)))
+    assert eventually(lambda: not alive(sleepers), within_s=20)
 
     def is_back() -> bool:
         try:
@@ -250,9 +265,20 @@ def test_the_log_of_before_a_reboot(sim: Sim, device: Device) -> None:
 
 
 def test_a_service_that_ends_comes_back(sim: Sim, device: Device) -> None:
-    (logd,) = [p for p in below(sim.phone.record.pid) if Path(f"/proc/{p}/comm").read_text() == "logd\n"]
-    os.kill(logd, signal.SIGKILL)
-    assert eventually(lambda: "again" in device.shell("log -t Once again; logcat -d -s Once").text)
+    def daemons() -> list[int]:
+        found = []
+        for pid in below(sim.phone.record.pid):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text() == "logd\n":
+                    found.append(pid)
+        return found
+
+    # One that was started anew for the reboot of a test before may still be on its way.
+    assert eventually(lambda: len(daemons()) == 1, within_s=20)
+    os.kill(daemons()[0], signal.SIGKILL)
+    assert eventually(
+        lambda: "again" in device.shell("log -t Once again; logcat -d -s Once").text, within_s=20
+    )
 
 
 def test_what_it_cannot_have_is_said(tmp_path: Path, workdir: Path) -> None:
@@ -329,22 +355,13 @@ def test_nothing_of_a_session_is_left(sim: Sim, tiny: TinyApp, devkit: Cli, batc
 # ---- its end
 
 
-def sleepers(pid: int) -> list[int]:
-    found = []
-    for child in below(pid):
-        with contextlib.suppress(OSError):
-            if b"sleep" in Path(f"/proc/{child}/cmdline").read_bytes():
-                found.append(child)
-    return found
-
-
 @pytest.mark.parametrize("how", ["stop", "kill", "keeper"])
 def test_nothing_outlives_it(tmp_path: Path, adb: Path, how: str) -> None:
     sim = start_sim("ends", tmp_path / "state", adb, confinement="reduced")
     sim.device().shell(
         "(setsid sleep 4322 &) >/dev/null 2>&1 </dev/null; nohup sleep 4323 >/dev/null 2>&1 </dev/null &"
     )
-    assert eventually(lambda: len(sleepers(sim.phone.record.pid)) == 2)
+    assert eventually(lambda: len(running(sim.phone.record.pid, b"sleep\x00432")) == 2, within_s=20)
     short = Path(sim.device().shell("echo $DEVKIT_SOCKETS").text.rstrip("\n"))
     assert short.is_dir()
     pids = below(sim.phone.record.pid)
@@ -355,7 +372,7 @@ def test_nothing_outlives_it(tmp_path: Path, adb: Path, how: str) -> None:
         os.kill(keeper, signal.SIGKILL)
     else:
         sim.phone.stop()
-    assert eventually(lambda: not alive(pids)), alive(pids)
+    assert eventually(lambda: not alive(pids), within_s=20), alive(pids)
     sim.phone.stop()
     assert not short.exists()
 

@@ -69,7 +69,7 @@ def test_ports_of_emulators_are_never_used(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def fake_server() -> Iterator[tuple[tuple[str, int], list[bytes], list[bytes]]]:
-    """Answers each connection with the next answer and notes what was asked."""
+    """Answers each connection with the next answer and notes what was asked; those too many get none."""
     answers: list[bytes] = []
     asked: list[bytes] = []
     listener = socket.create_server(("127.0.0.1", 0))
@@ -81,12 +81,18 @@ def fake_server() -> Iterator[tuple[tuple[str, int], list[bytes], list[bytes]]]:
             except OSError:
                 return
             with sock:
-                length = int(sock.recv(4), 16)
-                asked.append(sock.recv(length))
+                length = sock.recv(4)
+                if not length or not answers:
+                    continue
+                asked.append(sock.recv(int(length, 16)))
                 sock.sendall(answers.pop(0))
 
-    threading.Thread(target=serve, daemon=True).start()
+    server = threading.Thread(target=serve)
+    server.start()
     yield listener.getsockname(), answers, asked
+    # A thread in accept() is woken by a shutdown, not by closing the number below it.
+    listener.shutdown(socket.SHUT_RDWR)
+    server.join()
     listener.close()
 
 
