@@ -61,5 +61,5 @@ def doctor(
         text += "\n\n" + (output.table([(f.state, f.link, f.detail) for f in fixes]) or "nothing to fix")
     data = report.as_dict()
     sink.data({**data, "fixes": [one.as_dict() for one in fixes]} if fix else data, text)
-    if report.first_broken is not None:
+    if report.first_broken is not None or any(one.state == "failed" for one in fixes):
         raise typer.Exit(EXIT_CHECK_FAILED)

@@ -139,7 +139,7 @@ class _Reader:
         from yaml.nodes import MappingNode, ScalarNode
 
         if not isinstance(node, MappingNode):
-            raise self._error(node, f"{full} must be a mapping (`key: value` lines)")
+            raise self._error(node, f"{full.rstrip('.')} must be a mapping (`key: value` lines)")
         mapping: MappingNode = node
         pairs: list[tuple[str, Node, Node]] = []
         seen: dict[str, int] = {}

@@ -135,7 +135,7 @@ def list_devices(
     """All phones of the server the user means and of those that devkit itself brought here.
 
     When nobody asked for an address, nothing listens at the default one and devkit knows no
-    other server, the user's adb is started there, and a note says so.
+    other server (also none that does not answer now), the user's adb is started there, and a note says so.
 
     Args:
         may_start: False only looks.
@@ -160,7 +160,10 @@ def list_devices(
             problems.append(error)
     effective_problem: DevkitError | None = None
     try:
-        entries[:0] = _list_effective(effective, environ, configured_adb, may_start=may_start and not servers)
+        known_others = bool(servers or problems)
+        entries[:0] = _list_effective(
+            effective, environ, configured_adb, may_start=may_start and not known_others
+        )
         servers.insert(0, effective)
     except DevkitError as error:
         effective_problem = error

@@ -72,10 +72,10 @@ def parse_address(text: str, *, default_port: int | None = DEFAULT_PORT) -> str:
     match = _ADDRESS.match(text)
     port = int(match.group(2)) if match and match.group(2) else default_port
     if match is None or port is None or not 0 < port < 65536:
-        needed = "HOST:PORT" if default_port is None else "HOST or HOST:PORT"
+        needed = "HOST:PORT" if default_port is None else "HOST, HOST:PORT or [IPv6]:PORT"
         raise UsageError(
             f"{text!r} is not the address of a phone",
-            hints=[f"write {needed}, for example 192.168.1.23:{port or 37123}"],
+            hints=[f"write {needed}, for example 192.168.1.23:{default_port or 37123}"],
         )
     return f"{match.group(1)}:{port}"
 

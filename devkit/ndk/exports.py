@@ -36,7 +36,7 @@ def find_exports(config: Config, environ: Mapping[str, str] | None = None) -> Ex
         if ndk.missing:
             notes.append(f"the NDK in {ndk.path} is not complete: it lacks {', '.join(ndk.missing)}")
     except ToolMissing as missing:
-        notes.append(f"no Android NDK: {missing.what}")
+        notes.append(missing.what)
     try:
         values = qnn_environment(qnn_sdk_for(config, environ))
         variables |= {name: values[name] for name in QNN_VARIABLES}

@@ -288,6 +288,14 @@ def test_a_container_without_tun(workdir: Path) -> None:
 # The phone
 
 
+def test_a_repair_that_fails_is_a_failure(sim: Sim, devkit: Cli, workdir: Path) -> None:
+    """Nothing that is needed is broken (a virtual phone needs no NDK), but what was asked for was not done."""
+    (workdir / "CMakeLists.txt").write_text("project(x)\n")
+    ran = devkit("doctor", "--fix", "--ndk", "r1", "--json")
+    assert fixes(ran, "ndk")[0][0] == "failed"
+    assert ran.data["first_broken"] is None and ran.code == 1
+
+
 def test_leftovers_on_the_phone(sim: Sim, device: Device, devkit: Cli) -> None:
     tools = lldb.find_tools(configuration.load(), device)
     current = push_server(device, tools, FOLDER)

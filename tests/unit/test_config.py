@@ -80,7 +80,8 @@ def test_a_wrong_key_names_the_nearest(project: Path, text: str, line: int, mess
     [
         ("build: {jobs: many}\n", "must be a whole number"),
         ("build: {jobs: 0}\n", "must be at least 1"),
-        ("device: [a]\n", "device. must be a mapping"),
+        ("device: [a]\n", "device must be a mapping"),
+        ("profiles: {a: 3}\n", "profiles.a must be a mapping"),
         ("engine: mnn\nengine: cmake\n", "given twice (first on line 1)"),
         ("apps: {a: {args: one}}\n", "must be a list"),
         ("apps: {a: {files: [{remote: x}]}}\n", "needs `local:`"),

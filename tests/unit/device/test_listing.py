@@ -163,6 +163,19 @@ def test_the_default_server_is_not_needed_beside_a_registered_one(
     assert [server.name for server in inventory.servers] == ["sim:p1"]
 
 
+def test_a_registered_server_that_does_not_answer_is_no_reason_to_start_another(
+    monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    """A busy virtual phone or a tunnel that is being mended: the phone is not behind a new server."""
+    started = default_at(monkeypatch, free_port)
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        register(AdbServer("127.0.0.1", deaf.getsockname()[1], "sim"), "busy")
+        monkeypatch.setattr(listing, "list_server", lambda server: list_server(server, timeout_s=0.2))
+        inventory = list_devices(environ={})
+    assert started == [] and len(inventory.problems) == 1
+    assert inventory.effective_problem is not None
+
+
 def test_a_silent_default_server_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "LIST_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
