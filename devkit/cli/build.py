@@ -140,16 +140,19 @@ def _explain_file(config: Config, profile: str, build_type: str | None, file: Pa
 def _facts(config: Config, profile: str, serial: str | None) -> DeviceFacts | None:
     """The phone decides the ABI when there is one; else arm64-v8a, as on nearly every phone."""
     from devkit import engine
-    from devkit.device import select_device
+    from devkit.device import NoPhone, ServerUnreachable, select_device
 
     wanted = engine.profiles_for(config).get(profile)
     if wanted is None or wanted.target == "host":
         return None
     try:
         device = select_device(serial, config=config, may_start=serial is not None)
-    except DeviceError:
+    except DeviceError as error:
         if serial is not None:
             raise
+        if not isinstance(error, (NoPhone, ServerUnreachable)):
+            # There is one, and its ABI may be another.
+            output.current().note(f"for {engine.DEFAULT_ABI}: {error.what} (-s SERIAL)")
         return None
     return engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from devkit.device.adb_program import AdbProgram, find_adb, find_private_adb
-    from devkit.device.failures import DeviceNotReady, NothingListens, PhoneLost, ServerUnreachable
+    from devkit.device.failures import DeviceNotReady, NoPhone, NothingListens, PhoneLost, ServerUnreachable
     from devkit.device.listing import DeviceEntry, Inventory, list_devices
     from devkit.device.phone import Device, ShellResult
     from devkit.device.processes import ProcessEntry
@@ -25,6 +25,7 @@ _HOME = {
     "find_adb": "adb_program",
     "find_private_adb": "adb_program",
     "DeviceNotReady": "failures",
+    "NoPhone": "failures",
     "NothingListens": "failures",
     "PhoneLost": "failures",
     "ServerUnreachable": "failures",
@@ -51,6 +52,7 @@ __all__ = [  # noqa: RUF022 (grouped as above)
     "find_adb",
     "find_private_adb",
     "DeviceNotReady",
+    "NoPhone",
     "NothingListens",
     "PhoneLost",
     "ServerUnreachable",

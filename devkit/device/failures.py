@@ -44,6 +44,10 @@ class NothingListens(DeviceError):
     """The phone has nobody at the socket that was dialled (adb says `closed`)."""
 
 
+class NoPhone(DeviceError):
+    """No adb server that was asked lists a phone."""
+
+
 class DeviceNotReady(DeviceError):
     """The phone is known but not usable. `state` is the word `adb devices` shows, or "not found"."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import output, paths
+from devkit.device.failures import NoPhone
 from devkit.device.listing import DeviceEntry, Inventory, list_devices, list_server
 from devkit.device.servers import AdbServer, known_servers
 from devkit.errors import DeviceError, DevkitError
@@ -150,7 +151,7 @@ def choose(inventory: Inventory, wish: Wish | None) -> DeviceEntry:
         return _usable(entries[0], None)
     if entries:
         raise DeviceError("no connected phone is usable", evidence=describe(entries))
-    raise DeviceError(
+    raise NoPhone(
         "no phone is connected",
         evidence="adb servers asked: " + ", ".join(server.name for server in inventory.servers),
         hints=no_device_hints(),

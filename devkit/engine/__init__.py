@@ -11,6 +11,7 @@ from devkit.engine.fileapi import Artifact
 from devkit.engine.plan import BuildPlan, plan_build
 from devkit.engine.profiles import Profile, get_profile, load_profiles
 from devkit.engine.toolchain import (
+    DEFAULT_ABI,
     DEFAULT_API_LEVEL,
     DeviceFacts,
     Toolchain,
@@ -21,6 +22,7 @@ from devkit.engine.toolchain import (
 
 __all__ = [
     "BUILD_TYPES",
+    "DEFAULT_ABI",
     "DEFAULT_API_LEVEL",
     "Artifact",
     "BuildPlan",

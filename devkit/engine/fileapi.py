@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,8 @@ def _reply(build_dir: Path, query: str) -> dict[str, Any]:
         raise BuildError(
             f"CMake did not describe the build in {build_dir}",
             evidence=answer.get("error") or f"no answer to {query} in {folder}",
-            hints=["devkit build --clean"],
+            # CMake writes its answer in silence and ends with 0 also when the disk is full.
+            hints=[f"check the free space: df {shlex.quote(str(build_dir))}", "devkit build --clean"],
         )
     return _load(folder / answer["jsonFile"])
 

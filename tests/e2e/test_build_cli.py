@@ -93,6 +93,22 @@ def test_looking_at_a_build_starts_no_adb_server(devkit: Cli, engine: Path) -> N
     assert not (engine / "build").exists()
 
 
+def test_a_build_for_a_phone_that_was_not_chosen_says_why(
+    devkit: Cli, engine: Path, monkeypatch: pytest.MonkeyPatch, workdir: Path
+) -> None:
+    """Two phones: without a word it would be a missing NDK, although neither phone needs one."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(workdir / "state"))
+    try:
+        for name in ("one", "two"):
+            assert devkit("sim", "start", name).code == 0
+        ran = devkit("build", "--explain", "--json", cwd=engine)
+        assert ran.code == 0 and "for arm64-v8a: 2 phones are connected: say which one (-s SERIAL)" in ran.err
+        ran = devkit("build", "--explain", "--json", "-s", "sim:two", cwd=engine)
+        assert ran.code == 0 and "phones are connected" not in ran.err
+    finally:
+        devkit("sim", "stop", "--all")
+
+
 def test_no_compiler_is_one_clear_message(devkit: Cli, engine: Path, sim: Sim, workdir: Path) -> None:
     empty = workdir / "empty"
     empty.mkdir()

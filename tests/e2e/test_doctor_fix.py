@@ -289,7 +289,7 @@ def test_a_container_without_tun(workdir: Path) -> None:
 
 
 def test_a_repair_that_fails_is_a_failure(sim: Sim, devkit: Cli, workdir: Path) -> None:
-    """Nothing that is needed is broken (a virtual phone needs no NDK), but what was asked for was not done."""
+    """Nothing that is needed is broken (a virtual phone needs no NDK); what was asked for was not done."""
     (workdir / "CMakeLists.txt").write_text("project(x)\n")
     ran = devkit("doctor", "--fix", "--ndk", "r1", "--json")
     assert fixes(ran, "ndk")[0][0] == "failed"

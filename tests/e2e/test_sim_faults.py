@@ -214,7 +214,7 @@ def test_unplugged_it_is_gone_and_comes_back(phone: Phones) -> None:
     phone.break_("unplug")
     phone.break_("unplug")
     assert phone.state() == "gone"
-    assert running.wait(5) != 0
+    assert running.wait(30) != 0
     running.communicate()
     time.sleep(1.2)
     assert phone.state() == "gone"
@@ -253,9 +253,14 @@ def test_slow_is_a_fault_on_top_of_the_link(phone: Phones) -> None:
     assert time.monotonic() - begun >= 0.8
     phone.heal("slow")
     assert sim.phone_status(phone.name)["link"]["text"] == "unlimited, 1 ms each way"
-    begun = time.monotonic()
-    phone.shell("true")
-    assert time.monotonic() - begun < 0.8
+
+    def quick() -> bool:
+        begun = time.monotonic()
+        phone.shell("true")
+        return time.monotonic() - begun < 0.8
+
+    # A busy machine may be slow now and then, the link is so each time.
+    assert wait_until(quick)
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
@@ -324,8 +329,8 @@ def test_an_answer_hangs_in_the_middle_and_goes_on_when_healed(phone: Phones) ->
     time.sleep(0.7)
     assert hanging.poll() is None
     phone.heal("hang")
-    reader.join(10)
-    assert hanging.wait(5) == 0
+    reader.join(30)
+    assert hanging.wait(30) == 0
     assert got.decode() == "".join(f"{i}\n" for i in range(1, 5001))
 
 

@@ -44,8 +44,9 @@ def test_the_newest_index_counts(build_dir: Path) -> None:
     (reply / "index-2000-01-01T00-00-00-0000.json").write_text('{"reply": {}}')
     assert len(read_artifacts(build_dir)) == 4
     (reply / "index-2999-01-01T00-00-00-0000.json").write_text('{"reply": {}}')
-    with pytest.raises(BuildError, match="did not describe"):
+    with pytest.raises(BuildError, match="did not describe") as caught:
         read_artifacts(build_dir)
+    assert caught.value.hints[0].startswith("check the free space: df ")
 
 
 def test_no_answer_and_a_broken_one(tmp_path: Path) -> None:
