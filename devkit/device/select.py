@@ -242,9 +242,21 @@ def _distinct(entries: Sequence[DeviceEntry]) -> list[DeviceEntry]:
         seen.setdefault(entry.serial, entry)
     if len(seen) > 1:
         for phone in remembered_phones():
-            if phone.serial_number in seen:
+            there = seen.get(phone.address)
+            if phone.serial_number in seen or (there is not None and _is_cabled(there, phone.server, seen)):
                 seen.pop(phone.address, None)
     return list(seen.values())
+
+
+def _is_cabled(entry: DeviceEntry, server: str, seen: Mapping[str, DeviceEntry]) -> bool:
+    """Whether a virtual phone's own adb server, from which it was put on the network, lists its cable, too.
+
+    The serial of that cable is an address: it says nothing of the phone's own serial number.
+    """
+    own = entry.server
+    if own is None or own.origin != "sim" or own.address != server or entry.serial in own.serials:
+        return False
+    return any(serial in seen for serial in own.serials)
 
 
 def _usable(entry: DeviceEntry, wish: Wish | None) -> DeviceEntry:

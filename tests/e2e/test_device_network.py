@@ -65,6 +65,8 @@ def test_from_the_cable_to_the_network_and_back(run: Run, net: Sim) -> None:
     # Its name still means its cable, and its address the network.
     assert run("device", "shell", "-s", "sim:net", "--", "echo", "cable").out == "cable\n"
     assert run("device", "shell", "-s", wifi(), "--", "echo", "air").out == "air\n"
+    # Without a name it is one phone, not two to choose from.
+    assert run("device", "shell", "--", "echo", "one").out == "one\n"
     assert run("device", "tcpip", "-s", "sim:net").code == 0
 
     back = run("device", "usb", "-s", wifi(), "--json")
