@@ -70,7 +70,7 @@ class Ran:
 Cli = Callable[..., Ran]
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
+def eventually(condition: Callable[[], bool], within_s: float = 20.0) -> bool:
     """Whether the condition becomes true in time."""
     deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:

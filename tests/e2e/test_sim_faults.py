@@ -112,7 +112,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10.0) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if condition():

@@ -43,7 +43,7 @@ def adb(record: PhoneRecord, *arguments: str, timeout_s: float = 20) -> subproce
     )
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 2.0) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 20.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if condition():
