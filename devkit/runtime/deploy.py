@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import posixpath
+import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 MANIFEST = ".devkit-manifest.json"
 _SHOWN_SKIPPED = 3
+# Runtimes of the sanitizers: libasan.so.8, libclang_rt.hwasan-aarch64-android.so, …
+_SANITIZER = re.compile(r"^lib(clang_rt\.)?(hwa|a|l|t|m|ub)san(_standalone|_minimal)?\b")
 NOT_THERE = "not on the phone"
 
 
@@ -135,6 +138,9 @@ def plan_deployment(
         DeployError: a data file does not exist, or two files want the same place.
     """
     folder = posixpath.join(device_dir, app)
+    if any(_SANITIZER.search(needed.name) for needed in closure.files):
+        # Its report names files and lines by what it finds in the running program.
+        stripper = None
     wanted: dict[str, tuple[Path, str]] = {}
     elves = {needed.name: needed.elf for needed in closure.files}
     for needed in closure.files:
