@@ -142,7 +142,8 @@ def test_kill_9_while_unpacking(devkit: Cli, archive: bytes, workdir: Path) -> N
 
 
 def test_two_installs_at_once(archive: bytes, workdir: Path) -> None:
-    with serve({f"/{NAME}": archive}, Behaviour(bytes_per_s=3_000_000)) as mirror:
+    # Five seconds: the later one comes while the other still downloads.
+    with serve({f"/{NAME}": archive}, Behaviour(bytes_per_s=len(archive) // 5)) as mirror:
         only_mirrors(mirror.url)
         command = [
             sys.executable,
