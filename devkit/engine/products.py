@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +58,7 @@ def look_at(plan: BuildPlan, targets: Sequence[Target]) -> tuple[Product, ...]:
         if target.artifact is not None and target.artifact.path.is_file()
     ]
     facts = {
-        str(p.artifact.path): [p.size, p.artifact.path.stat().st_mtime_ns, p.abi, p.build_id, p.symbols]
+        str(p.artifact.path): [*_stamp(p.artifact.path.stat()), p.abi, p.build_id, p.symbols]
         for p in products
     }
     if facts != known:
@@ -152,11 +153,15 @@ def _said(products: Sequence[Product], what: str) -> list[str]:
     return [f"{', '.join(names[:3])}{more}: {what}"]
 
 
+def _stamp(status: os.stat_result) -> list[int]:
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+
+
 def _look(artifact: Artifact, sources: Sequence[Path], known: Mapping[str, Any]) -> Product:
     status = artifact.path.stat()
     remembered = known.get(str(artifact.path))
-    if remembered and remembered[:2] == [status.st_size, status.st_mtime_ns]:
-        abi, build_id, symbols = remembered[2:]
+    if remembered and remembered[:-3] == _stamp(status):
+        abi, build_id, symbols = remembered[-3:]
     else:
         abi, build_id, symbols = _read_facts_of(artifact)
     newer = [s for s in sources if _mtime_ns(s) > status.st_mtime_ns]

@@ -34,8 +34,7 @@ def exclusive(file: Path, doing: str) -> Iterator[bool]:
         waited = False
         while not _try_lock(held):
             if not waited:
-                held.seek(0)
-                holder = held.read().strip()
+                holder = _holder(held)
                 who = f" (process {holder})" if holder else ""
                 output.current().note(f"another devkit is {doing}{who}; waiting for it")
                 waited = True
@@ -66,6 +65,18 @@ def if_free(file: Path) -> Iterator[bool]:
         return
     with held:
         yield _try_lock(held)
+
+
+def _holder(held: IO[str]) -> str:
+    """The process id in a lock that another has; "" if it does not get around to writing it."""
+    until = time.monotonic() + _POLL_S
+    while True:
+        held.seek(0)
+        text = held.read()
+        # It has the lock a moment before its number stands there.
+        if text.endswith("\n") or time.monotonic() > until:
+            return text.strip()
+        time.sleep(_POLL_S / 20)
 
 
 if os.name == "posix":

@@ -52,12 +52,13 @@ class HashCache:
         try:
             status = file.stat()
             key = str(file.absolute())
-            stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ino]
+            # The time of the change, too: cp -p and rsync -t set that of the modification.
+            stamp: list[object] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
             entry = self._known.get(key)
-            if isinstance(entry, list) and entry[:3] == stamp and isinstance(entry[3], str):
+            if isinstance(entry, list) and entry[:-1] == stamp and isinstance(entry[-1], str):
                 if on_bytes:
                     on_bytes(status.st_size)
-                return entry[3]
+                return entry[-1]
             digest = hashlib.sha256()
             with file.open("rb") as stream:
                 while chunk := stream.read(_CHUNK_BYTES):

@@ -69,7 +69,7 @@ def is_elf(path: Path) -> bool:
 
 
 def read_elf(path: Path) -> ElfInfo:
-    """Read one ELF file; answers come from a cache while size and mtime stay the same.
+    """Read one ELF file; answers come from a cache while its size and times stay the same.
 
     Raises:
         FileError: the file cannot be read, is no ELF file or is damaged.
@@ -78,11 +78,11 @@ def read_elf(path: Path) -> ElfInfo:
         status = path.stat()
     except OSError as error:
         raise FileError(f"{path} cannot be read", evidence=str(error)) from None
-    return _read(path, status.st_size, status.st_mtime_ns)
+    return _read(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @lru_cache(maxsize=4096)
-def _read(path: Path, _size: int, _mtime_ns: int) -> ElfInfo:
+def _read(path: Path, _size: int, _mtime_ns: int, _ctime_ns: int) -> ElfInfo:
     from elftools.common.exceptions import ELFError
 
     try:

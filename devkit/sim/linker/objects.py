@@ -57,7 +57,7 @@ class ObjectCache:
 
     def __init__(self, machine: int) -> None:
         self._machine = machine
-        self._known: dict[tuple[int, int, int, int], ElfObject | BadObject] = {}
+        self._known: dict[tuple[int, int, int, int, int], ElfObject | BadObject] = {}
 
     def load(self, path: Path) -> ElfObject | BadObject:
         """What a file is.
@@ -67,7 +67,8 @@ class ObjectCache:
         """
         with path.open("rb") as file:
             facts = os.fstat(file.fileno())
-            key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+            # A push sets the time of modification, in whole seconds; nobody sets that of the change.
+            key = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
             known = self._known.get(key)
             if known is None:
                 if len(self._known) >= _CACHE_FILES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,20 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     status = file.stat()
     file.write_bytes(b"two")
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with HashCache(cache) as hashes:
+        assert hashes.sha256(file) == sha(b"two")
+
+
+def test_a_copy_with_the_old_time_is_read_again(tmp_path: Path) -> None:
+    """cp -p and rsync -t onto a file: the same inode, size and time of modification."""
+    file, cache = tmp_path / "a", tmp_path / "cache.json"
+    file.write_bytes(b"one")
+    with HashCache(cache) as hashes:
+        hashes.sha256(file)
+    status = file.stat()
+    time.sleep(0.02)  # A tick of the clock that stamps files.
+    file.write_bytes(b"two")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     with HashCache(cache) as hashes:
         assert hashes.sha256(file) == sha(b"two")
 

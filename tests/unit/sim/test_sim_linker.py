@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,21 @@ def test_a_changed_file_is_read_again(copy: Path) -> None:
     library.write_bytes(b"short")
     refused = check.check(start(LD_LIBRARY_PATH="."))
     assert refused is not None and "only found 5 bytes" in refused.text
+
+
+def test_a_push_that_changes_neither_size_nor_time_is_seen(copy: Path) -> None:
+    """adb push writes into the same file and sets its time, in whole seconds."""
+    library = copy / PHONE.relative_to("/") / "libb.so"
+    check = checker(copy)
+    assert check.check(start(LD_LIBRARY_PATH=".")) is None
+    status = library.stat()
+    data = bytearray(library.read_bytes())
+    data[4] = 1
+    time.sleep(0.02)  # A tick of the clock that stamps files.
+    library.write_bytes(data)
+    os.utime(library, ns=(status.st_atime_ns, status.st_mtime_ns))
+    refused = check.check(start(LD_LIBRARY_PATH="."))
+    assert refused is not None and "is 32-bit instead of 64-bit" in refused.text
 
 
 def test_broken_libraries_are_left_to_the_loader(copy: Path) -> None:
