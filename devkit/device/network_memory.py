@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit import paths
+from devkit.ndk.lock import changing
 
 
 @dataclass(frozen=True)
@@ -55,16 +56,18 @@ def remembered_phones() -> list[NetworkPhone]:
 
 def remember_phone(phone: NetworkPhone) -> None:
     """Put a phone first. What was known of the same phone, or of its address, is replaced."""
-    others = [each for each in remembered_phones() if not _same(each, phone)]
-    _write([phone, *others])
+    with changing(_file()):
+        others = [each for each in remembered_phones() if not _same(each, phone)]
+        _write([phone, *others])
 
 
 def forget_phone(which: str) -> list[NetworkPhone]:
     """Forget the phones with that address, host or serial number. Returns them."""
-    phones = remembered_phones()
-    gone = [phone for phone in phones if is_called(phone, which)]
-    if gone:
-        _write([phone for phone in phones if phone not in gone])
+    with changing(_file()):
+        phones = remembered_phones()
+        gone = [phone for phone in phones if is_called(phone, which)]
+        if gone:
+            _write([phone for phone in phones if phone not in gone])
     return gone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from devkit import paths
 from devkit.errors import FileError, UsageError
+from devkit.ndk.lock import changing
 
 SHELLS = ("bash", "zsh", "fish")
 BEGIN = "# >>> devkit env >>>"
@@ -141,8 +143,9 @@ def install_block(file: Path, text: str, *, dry_run: bool = False) -> bool:
         FileError: the markers are damaged, or the file cannot be read or written; it is unchanged.
     """
     target = Path(os.path.realpath(file))
-    before = _read(target)
-    return _replace(target, before, _with_block(before, text, file), file, dry_run)
+    with _alone(target, dry_run):
+        before = _read(target)
+        return _replace(target, before, _with_block(before, text, file), file, dry_run)
 
 
 def _with_block(before: bytes, text: str, file: Path) -> bytes:
@@ -168,17 +171,26 @@ def uninstall_block(file: Path, *, dry_run: bool = False) -> bool:
         FileError: the markers are damaged, or the file cannot be written; it is unchanged.
     """
     target = Path(os.path.realpath(file))
-    before = _read(target)
-    found = _find_block(before, file)
-    if found is None:
-        return False
-    start, end = found
+    with _alone(target, dry_run):
+        before = _read(target)
+        found = _find_block(before, file)
+        if found is None:
+            return False
+        return _replace(target, before, _without_block(before, *found), file, dry_run)
+
+
+def _without_block(before: bytes, start: int, end: int) -> bytes:
     head, tail = before[:start], before[end:]
     if before[start:].startswith(_BEGIN_AFTER_CUT_LINE.encode()) and not tail:
         # CRLF only when something has turned the whole file's line ends since.
         turned = before[start:].partition(b"\n")[0].endswith(b"\r")
         head = head.removesuffix(b"\r\n" if turned else b"\n")
-    return _replace(target, before, head + tail, file, dry_run)
+    return head + tail
+
+
+def _alone(target: Path, dry_run: bool) -> contextlib.AbstractContextManager[None]:
+    """A look changes nothing, not even devkit's own folders."""
+    return contextlib.nullcontext() if dry_run else changing(target)
 
 
 def _find_block(data: bytes, file: Path) -> tuple[int, int] | None:

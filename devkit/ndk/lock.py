@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from devkit import output
+from devkit import output, paths
 
 _POLL_S = 0.2
 
@@ -31,14 +32,16 @@ def exclusive(file: Path, doing: str) -> Iterator[bool]:
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+", encoding="utf-8") as held:
-        waited = False
+        waited, pause_s = False, _POLL_S / 20
         while not _try_lock(held):
             if not waited:
                 holder = _holder(held)
                 who = f" (process {holder})" if holder else ""
                 output.current().note(f"another devkit is {doing}{who}; waiting for it")
                 waited = True
-            time.sleep(_POLL_S)
+            # A changed line is soon done, an NDK is not.
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _POLL_S)
         held.truncate(0)
         # Only a note for those who wait: a full disk must not keep anybody from installing.
         with contextlib.suppress(OSError):
@@ -46,6 +49,22 @@ def exclusive(file: Path, doing: str) -> Iterator[bool]:
         # Closing the file, and the end of the process, release the lock.
         yield waited
         held.truncate(0)
+
+
+@contextlib.contextmanager
+def changing(file: Path) -> Iterator[None]:
+    """Keep other devkits from changing `file` too between reading and replacing it.
+
+    The lock is among devkit's own files: nothing is left beside a dotfile. Where it cannot be made
+    (a full disk, a read-only home) there is none, and the file itself says what is wrong.
+    """
+    real = os.path.realpath(file)
+    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+    lock = paths.state_dir() / "locks" / f"{file.name.lstrip('.')}-{digest}.lock"
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            held.enter_context(exclusive(lock, f"changing {file}"))
+        yield
 
 
 @contextlib.contextmanager

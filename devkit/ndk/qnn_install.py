@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from devkit import output, paths, process
 from devkit.errors import FileError, ToolFailed, ToolMissing, UsageError
 from devkit.ndk.candidates import quoted
-from devkit.ndk.lock import exclusive
+from devkit.ndk.lock import changing, exclusive
 from devkit.ndk.qnn_sdk import HEADER, QnnSdk, find_roots, is_sdk, read_version, store_dir
 
 if TYPE_CHECKING:
@@ -227,6 +227,8 @@ def _remember(version: str, fetched: Fetched) -> None:
     entry = {"url": fetched.url, "size": fetched.size, "sha1": fetched.sha1}
     if fetched.sha256:
         entry["sha256"] = fetched.sha256
-    seen = _seen()
-    seen[version] = {**seen.get(version, {}), **entry}
-    paths.write_atomically(store_dir() / SEEN_FILE, json.dumps(seen, indent=1) + "\n")
+    file = store_dir() / SEEN_FILE
+    with changing(file):
+        seen = _seen()
+        seen[version] = {**seen.get(version, {}), **entry}
+        paths.write_atomically(file, json.dumps(seen, indent=1) + "\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import paths
 from devkit.errors import ConfigError
+from devkit.ndk.lock import changing
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
@@ -36,13 +37,20 @@ def get_user_value(key: str) -> str | None:
 
 
 def set_user_value(key: str, value: str | None) -> Path:
-    """Write `section.key` into the user's file; None removes it. Comments and order stay.
+    """Write `section.key` into the user's file; None removes it. Comments and order stay,
+    and so does what other devkits write at the same time.
 
     Raises:
         ConfigError: the file is no YAML, or written in a way that cannot be edited safely; it is
             left alone, and the hint says what to write.
     """
     file = user_file()
+    with changing(file):
+        _set_value(file, key, value)
+    return file
+
+
+def _set_value(file: Path, key: str, value: str | None) -> None:
     try:
         with file.open(encoding="utf-8", newline="") as stream:
             text = stream.read()
@@ -70,7 +78,6 @@ def set_user_value(key: str, value: str | None) -> Path:
         real = file.resolve()
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o644
         paths.write_atomically(real, new.encode("utf-8"), mode=mode)
-    return file
 
 
 def _edited(text: str, section: str, leaf: str, value: str | None) -> str:
