@@ -37,11 +37,14 @@ _CMAKE_APPS = """\
 """
 
 
-def write_project_file(folder: Path, engine_name: str | None = None) -> tuple[Path, str]:
+def write_project_file(
+    folder: Path, engine_name: str | None = None, *, dry_run: bool = False
+) -> tuple[Path, str]:
     """Write devkit.yaml for the engine in `folder`.
 
     Args:
         engine_name: "mnn" or "cmake"; None detects it.
+        dry_run: only look.
 
     Returns:
         The file, and the engine.
@@ -61,6 +64,8 @@ def write_project_file(folder: Path, engine_name: str | None = None) -> tuple[Pa
             evidence="no CMakeLists.txt",
             hints=["cd into the engine's source folder", "devkit init --engine cmake writes one anyway"],
         )
+    if dry_run:
+        return target, found
     mnn = found == "mnn"
     paths.write_atomically(
         target,

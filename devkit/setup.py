@@ -13,9 +13,9 @@ from devkit.errors import ConfigError, DevkitError, FileError, ToolMissing, Usag
 from devkit.ndk import environment, ndk_for, qnn_install
 from devkit.ndk.exports import find_exports
 from devkit.ndk.locate import open_ndk
-from devkit.ndk.qnn_sdk import open_qnn_sdk, qnn_sdk_for
+from devkit.ndk.qnn_sdk import open_qnn_sdk, qnn_sdk_for, read_version
 from devkit.ndk.store import apply_install, plan_install, use
-from devkit.ndk.user_config import set_user_value
+from devkit.ndk.user_config import choose_folder
 
 if TYPE_CHECKING:
     from devkit.config import Config
@@ -189,7 +189,8 @@ def _ndk(found: Found, choices: Choices, mirror: str | None, dry_run: bool) -> S
     if wanted is None:
         assert found.ndk is not None
         return Step("ndk", "there", f"{found.ndk.release} in {found.ndk.path} ({found.ndk.origin})")
-    chosen = configuration.load().ndk.path
+    settings = configuration.load().ndk
+    chosen = settings.path if settings.version is None else None
     if _looks_like_a_path(wanted):
         return _use_folder("ndk", _folder(wanted), chosen, dry_run)
     plan = plan_install(wanted, mirror=mirror)
@@ -212,7 +213,9 @@ def _qnn_sdk(found: Found, choices: Choices, dry_run: bool) -> Step:
     if wanted == NONE:
         return Step("qnn-sdk", "left out", "no QNN SDK was asked for")
     if _looks_like_a_path(wanted):
-        return _use_folder("qnn", _folder(wanted), configuration.load().qnn.path, dry_run)
+        settings = configuration.load().qnn
+        chosen = settings.path if settings.version is None else None
+        return _use_folder("qnn", _folder(wanted), chosen, dry_run)
     plan = qnn_install.plan_install(wanted)
     if dry_run and not plan.installed:
         return Step("qnn-sdk", "to do", f"install QNN SDK {plan.version} in {plan.target}")
@@ -227,8 +230,17 @@ def _use_folder(section: str, folder: Path, chosen: Path | None, dry_run: bool) 
         return Step(name, "there", f"{folder} is the chosen one already")
     if dry_run:
         return Step(name, "to do", f"use {folder}")
-    set_user_value(f"{section}.path", str(folder))
-    return Step(name, "done", f"{folder} is used from now on")
+    if section == "ndk":
+        dropped = use(open_ndk(folder, str(folder), hint=""))
+    else:
+        version = read_version(folder)
+
+        def is_version(text: str) -> bool:
+            return f"{version}.".startswith(text.removeprefix("v").rstrip(".") + ".")
+
+        dropped = choose_folder(section, folder, is_version=is_version)
+    also = f"; {section}.version {dropped} meant another one and is gone" if dropped else ""
+    return Step(name, "done", f"{folder} is used from now on{also}")
 
 
 def _check_ndk(folder: Path, origin: str) -> None:

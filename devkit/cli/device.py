@@ -9,6 +9,8 @@ import typer
 
 from devkit import config, output
 from devkit.cli import device_network
+from devkit.cli.common import DryRun
+from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.device.listing import DeviceEntry, Inventory
@@ -76,6 +78,7 @@ def list_() -> None:
 def select(
     serial: str | None = typer.Argument(None, help="A serial, or the name of a virtual phone (sim:NAME)."),
     clear: bool = typer.Option(False, "--clear", help="Forget the choice."),
+    dry_run: DryRun = False,
 ) -> None:
     """Remember a phone for all commands that name none; without an argument, show the choice."""
     from devkit.device.select import (
@@ -86,7 +89,12 @@ def select(
     )
 
     sink = output.current()
+    if clear and serial is not None:
+        raise UsageError("either a phone is selected, or the choice is forgotten")
     if clear:
+        if dry_run:
+            sink.data({"selected": None}, f"{remembered_choice() or 'nothing'} would be forgotten")
+            return
         forget_choice()
         sink.data({"selected": None}, "no phone is selected")
     elif serial is None:
@@ -95,8 +103,9 @@ def select(
     else:
         device = select_device(serial, asked_by="devkit device select")
         name = device.server.name if device.server.origin == "sim" else device.serial
-        remember_choice(name)
-        sink.data({"selected": name}, f"selected {name}")
+        if not dry_run:
+            remember_choice(name)
+        sink.data({"selected": name}, f"{'would select' if dry_run else 'selected'} {name}")
 
 
 @app.command("info")

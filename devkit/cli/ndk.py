@@ -13,6 +13,7 @@ from devkit.cli import common
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from devkit.config import Config
     from devkit.ndk import Ndk
     from devkit.ndk.store import InstallPlan
 
@@ -112,29 +113,50 @@ def install(
 
 
 @app.command("use")
-def use(release: Release) -> None:
+def use(release: Release, dry_run: common.DryRun = False) -> None:
     """Build with this NDK from now on: ndk.path in your config file (a project's setting wins)."""
     from devkit import config, ndk
     from devkit.ndk.store import find_installed
     from devkit.ndk.store import use as remember
+    from devkit.ndk.user_config import user_file
 
+    sink = output.current()
     chosen = find_installed(release, config.load())
     if chosen.missing:
-        output.current().warn(f"this NDK is not complete: it lacks {', '.join(chosen.missing)}")
-    file = remember(chosen)
+        sink.warn(f"this NDK is not complete: it lacks {', '.join(chosen.missing)}")
+    dropped = remember(chosen, dry_run=dry_run)
     settings = config.load()
-    if settings.ndk.path is None or os.path.realpath(settings.ndk.path) != os.path.realpath(chosen.path):
-        key = "ndk.version" if settings.ndk.version else "ndk.path"
-        output.current().warn(
-            f"{key} of {settings.origins[key]} names another NDK and comes first in this folder"
+    stronger = _stronger_setting(settings, chosen)
+    if stronger is not None:
+        sink.warn(
+            f"{stronger} of {settings.origins[stronger]} names another NDK and comes first in this folder"
         )
-    else:
+    elif not dry_run:
         ndk.warn_about_conflicts(ndk.ndk_for(settings))
-    output.current().data(
-        {**_ndk_row(chosen), "config": str(file)},
-        f"NDK {chosen.release} ({chosen.revision}) is used from now on: {chosen.path}\n"
-        f"  written to {file}; devkit ndk list shows what is used in a folder, and why",
-    )
+    name, file = f"NDK {chosen.release} ({chosen.revision})", user_file()
+    if dry_run:
+        lines = [f"{name} would be used from now on: {chosen.path}", f"  ndk.path would be written to {file}"]
+        lines += [f"  ndk.version {dropped}, which means another one, would go from it"] if dropped else []
+    else:
+        lines = [f"{name} is used from now on: {chosen.path}"]
+        lines += [f"  ndk.version {dropped}, which means another one, is gone from {file}"] if dropped else []
+        lines += [f"  written to {file}; devkit ndk list shows what is used in a folder, and why"]
+    data = {**_ndk_row(chosen), "config": str(file), "dropped_version": dropped, "dry_run": dry_run}
+    sink.data(data, "\n".join(lines))
+
+
+def _stronger_setting(settings: Config, chosen: Ndk) -> str | None:
+    """The setting above the user's own file that names another NDK than the one chosen there."""
+    from devkit.ndk.releases import revision_matches
+
+    for key in ("ndk.version", "ndk.path"):
+        if settings.origins.get(key, "user").partition(" ")[0] in ("user", "built-in"):
+            continue
+        if key == "ndk.version" and settings.ndk.version is not None:
+            return None if revision_matches(chosen.revision, settings.ndk.version) else key
+        if key == "ndk.path" and settings.ndk.path is not None:
+            return None if os.path.realpath(settings.ndk.path) == os.path.realpath(chosen.path) else key
+    return None
 
 
 @app.command("path")

@@ -189,15 +189,24 @@ def find_installed(text: str, config: Config) -> Ndk:
     )
 
 
-def use(ndk: Ndk) -> Path:
-    """Remember an NDK as the user's choice: `ndk.path` in the user's config file, which is returned.
+def use(ndk: Ndk, *, dry_run: bool = False) -> str | None:
+    """Remember an NDK as the user's choice: `ndk.path` in the user's config file.
+
+    Args:
+        dry_run: only look whether that can be done.
+
+    Returns:
+        The `ndk.version` of that file that meant another NDK, and went.
 
     Raises:
         ConfigError: the file is not one that can be changed safely; says what to write.
     """
-    from devkit.ndk.user_config import set_user_value
+    from devkit.ndk.user_config import choose_folder
 
-    return set_user_value("ndk.path", str(ndk.path))
+    def is_version(text: str) -> bool:
+        return revision_matches(ndk.revision, text)
+
+    return choose_folder("ndk", ndk.path, is_version=is_version, dry_run=dry_run)
 
 
 def remove(ndk: Ndk, *, dry_run: bool = False) -> bool:

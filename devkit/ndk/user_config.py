@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,21 +37,53 @@ def get_user_value(key: str) -> str | None:
     return None if value is None else str(value)
 
 
-def set_user_value(key: str, value: str | None) -> Path:
+def choose_folder(
+    section: str, folder: Path, *, is_version: Callable[[str], bool], dry_run: bool = False
+) -> str | None:
+    """Make the folder of an SDK the user's choice: `section.path`.
+
+    A `section.version` beside it would go on choosing another one, so it goes if it does not mean
+    this folder.
+
+    Args:
+        is_version: whether a version, as people write it, is that of the folder.
+        dry_run: only look whether the file can be changed.
+
+    Returns:
+        The version that went.
+
+    Raises:
+        ConfigError: as `set_user_value`.
+    """
+    set_user_value(f"{section}.path", str(folder), dry_run=dry_run)
+    version = get_user_value(f"{section}.version")
+    if version is None or is_version(version):
+        return None
+    set_user_value(f"{section}.version", None, dry_run=dry_run)
+    return version
+
+
+def set_user_value(key: str, value: str | None, *, dry_run: bool = False) -> Path:
     """Write `section.key` into the user's file; None removes it. Comments and order stay,
     and so does what other devkits write at the same time.
+
+    Args:
+        dry_run: only look whether the file can be changed.
 
     Raises:
         ConfigError: the file is no YAML, or written in a way that cannot be edited safely; it is
             left alone, and the hint says what to write.
     """
     file = user_file()
-    with changing(file):
-        _set_value(file, key, value)
+    if dry_run:
+        _set_value(file, key, value, dry_run=True)
+    else:
+        with changing(file):
+            _set_value(file, key, value)
     return file
 
 
-def _set_value(file: Path, key: str, value: str | None) -> None:
+def _set_value(file: Path, key: str, value: str | None, *, dry_run: bool = False) -> None:
     try:
         with file.open(encoding="utf-8", newline="") as stream:
             text = stream.read()
@@ -73,7 +106,7 @@ def _set_value(file: Path, key: str, value: str | None) -> None:
             raise ValueError("the file is written in a way that devkit does not edit")
     except ValueError as error:
         raise _refused(file, key, value, str(error)) from None
-    if new != text:
+    if new != text and not dry_run:
         # A symlinked file (dotfiles) stays a symlink, and private files stay private.
         real = file.resolve()
         mode = real.stat().st_mode & 0o777 if real.exists() else 0o644

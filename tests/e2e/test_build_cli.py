@@ -27,6 +27,8 @@ def default_adb_listens() -> bool:
 
 def test_init_detects_the_engine_and_never_overwrites(devkit: Cli, engine: Path) -> None:
     (engine / "devkit.yaml").unlink()
+    would = devkit("init", "--dry-run", "--json", cwd=engine)
+    assert would.data["dry_run"] and not (engine / "devkit.yaml").exists()
     ran = devkit("init", "--json", cwd=engine)
     assert ran.code == 0 and ran.data["engine"] == "mnn"
     shown = devkit("config", "show", "--json", cwd=engine).data

@@ -423,10 +423,17 @@ def test_two_phones(phone: Phone, state_home: Path, monkeypatch: pytest.MonkeyPa
         ambiguous = devkit(["device", "shell", "--", "true"], state=state_home, **environ)
         assert ambiguous.returncode == 125
         assert b"-s sim:p" in ambiguous.stderr
+        would = devkit(["device", "select", "p2", "--dry-run"], state=state_home, **environ)
+        assert would.stdout == b"would select sim:p2\n"
+        assert devkit(["device", "select"], state=state_home).stdout == b"no phone is selected\n"
         chosen = devkit(["device", "select", "p2"], state=state_home, **environ)
         assert chosen.stdout == b"selected sim:p2\n"
         serial = devkit(["device", "info", "--json"], state=state_home, **environ)
         assert json.loads(serial.stdout)["serial"] == second.record.serial
+        kept = devkit(["device", "select", "--clear", "--dry-run"], state=state_home)
+        assert kept.stdout == b"sim:p2 would be forgotten\n"
+        assert devkit(["device", "select"], state=state_home).stdout == b"sim:p2\n"
+        assert devkit(["device", "select", "p1", "--clear"], state=state_home).returncode == 2
         assert devkit(["device", "select", "--clear"], state=state_home).returncode == 0
 
 

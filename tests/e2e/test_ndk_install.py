@@ -206,7 +206,7 @@ def test_a_full_disk(archive: bytes, workdir: Path) -> None:
     assert "XDG_CONFIG_HOME=/another/folder" in use, done.stderr
     assert install.startswith("125") and "not enough disk space to unpack" in install
     assert doctor.startswith("125") and "0 B are free" in doctor and "BROKEN  devkit's folders" in doctor
-    assert "config.yaml" not in left and ndk.is_dir()
+    assert "full/c/devkit/config.yaml" not in left and ndk.is_dir()
 
 
 def test_every_mirror_fails(devkit: Cli, archive: bytes, workdir: Path) -> None:
@@ -240,10 +240,33 @@ def test_a_projects_version_and_the_flag(devkit: Cli, workdir: Path) -> None:
     assert devkit("ndk", "path").out.strip().endswith("27.3.13750724")
     assert devkit("ndk", "path", "--ndk", "r29").out.strip().endswith("29.0.14206865")
     assert "ndk.version r27d (project (" in devkit("ndk", "list", "--json").data["active"]["reason"]
+    settings = paths.config_dir() / "config.yaml"
+    would = devkit("ndk", "use", "r29", "--dry-run")
+    assert would.code == 0 and "would be used" in would.out and not settings.exists()
+    assert "names another NDK and comes first in this folder" in would.err
+    assert devkit("ndk", "use", "r27d", "--dry-run").err == ""
     ran = devkit("ndk", "use", "r29")
-    assert ran.code == 0 and "names another NDK and comes first in this folder" in ran.err
+    assert (
+        ran.code == 0 and settings.exists() and "names another NDK and comes first in this folder" in ran.err
+    )
     ran = devkit("ndk", "path", "--ndk", "r28c")
     assert ran.code == 125 and "devkit ndk install r28c" in ran.err
+
+
+def test_a_choice_replaces_the_version_that_meant_another(devkit: Cli, workdir: Path) -> None:
+    for revision in ("27.3.13750724", "29.0.14206865"):
+        make_ndk(workdir / "Android/Sdk/ndk" / revision, revision)
+    settings = paths.config_dir() / "config.yaml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("ndk:\n  version: r27d\n")
+    would = devkit("ndk", "use", "r29", "--dry-run", "--json").data
+    assert would["dropped_version"] == "r27d" and settings.read_text() == "ndk:\n  version: r27d\n"
+    ran = devkit("ndk", "use", "r29")
+    assert ran.code == 0 and "ndk.version r27d, which means another one, is gone" in ran.out
+    assert devkit("ndk", "path").out.strip().endswith("29.0.14206865")
+    # A file that cannot be edited is refused beforehand, too.
+    settings.write_text("{ndk: {}}\n")
+    assert devkit("ndk", "use", "r29", "--dry-run").code == devkit("ndk", "use", "r29").code != 0
 
 
 def test_a_broken_ndk_is_named_as_such(devkit: Cli, workdir: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from devkit import config as configuration
 from devkit import output, paths
 from devkit.errors import FileError, ToolMissing, UsageError
-from devkit.ndk import find_ndk, store_dir
+from devkit.ndk import find_ndk, ndk_for, store_dir
 from devkit.ndk.store import apply_install, find_installed, installed, plan_install, remove, use
-from devkit.ndk.user_config import get_user_value
+from devkit.ndk.user_config import get_user_value, user_file
 from tests.support.http_server import sha1
 from tests.support.ndk_trees import make_ndk, zip_tree
 
@@ -83,12 +83,27 @@ def test_install_list_use_remove(archive: Path) -> None:
     assert [i.release for i in installed()] == ["r27d"]
     assert plan_install("r27d").installed
     assert find_ndk(environ={"HOME": "/none"}).path == ndk.path
-    file = use(find_installed("27", configuration.load()))
-    assert file == paths.config_dir() / "config.yaml"
+    found = find_installed("27", configuration.load())
+    assert use(found, dry_run=True) is None and not user_file().exists()
+    assert use(found) is None and user_file() == paths.config_dir() / "config.yaml"
     assert find_ndk(configuration.load().ndk.path, {}).path == ndk.path
     assert remove(ndk) is True
     assert installed() == [] and get_user_value("ndk.path") is None
     assert sorted(p.name for p in store_dir().iterdir()) == [".r27d.lock"]
+
+
+@pytest.mark.parametrize(("version", "goes"), [("r29", True), ("29", True), ("r27d", False), ("27", False)])
+def test_a_version_beside_the_path_must_not_choose_another(
+    archive: Path, tmp_path: Path, version: str, goes: bool
+) -> None:
+    ndk = apply_install(plan_install("r27d", from_file=archive, sha1=sha1(archive.read_bytes())))
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text(f"# mine\nndk:\n  version: {version}\n  mirror: https://m.example\n")
+    assert use(ndk) == (version if goes else None)
+    settings = configuration.load(tmp_path, environ={})
+    assert ndk_for(settings, {}).path == ndk.path
+    kept = "" if goes else f"  version: {version}\n"
+    assert user_file().read_text() == f"# mine\nndk:\n  path: {ndk.path}\n{kept}  mirror: https://m.example\n"
 
 
 def test_a_folder_is_no_archive(tmp_path: Path) -> None:
