@@ -11,7 +11,6 @@ from devkit import output
 from devkit.cli import sim_faults
 from devkit.cli import sim_options as options
 from devkit.cli.sim_options import DEFAULT_NAME, Name
-from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.sim import PhoneRecord
@@ -133,15 +132,14 @@ def status(
     ] = None,
 ) -> None:
     """Show running virtual phones, their links, and the faults in force."""
-    from devkit.sim import list_phones
+    from devkit.sim import list_phones, state
 
     records = list_phones()
     if name is not None:
         records = [record for record in records if record.name == name]
         if not records:
-            raise UsageError(
-                f"no virtual phone {name} runs", hints=["devkit sim list", f"devkit sim start {name}"]
-            )
+            state.check_name(name)
+            raise state.no_such_phone(name)
     _show(records)
 
 

@@ -87,7 +87,9 @@ def test_the_list_of_faults_needs_no_phone(devkit: Cli) -> None:
         (("start", "x", "--abi", "mips"), 2, "cannot run programs for mips"),
         (("start", "x", "--model", "sm8"), 2, "there is no phone model named sm8"),
         (("start", "x", "--reduced", "--abi", "arm64-v8a"), 2, "without a user namespace"),
-        (("status", "nobody"), 2, "no virtual phone nobody runs"),
+        (("status", "nobody"), 125, "no virtual phone named nobody is running"),
+        (("stop", "nobody"), 125, "no virtual phone named nobody is running"),
+        (("status", "no/body"), 2, "cannot be the name of a phone"),
     ],
 )
 def test_mistakes(devkit: Cli, words: tuple[str, ...], code: int, message: str) -> None:
