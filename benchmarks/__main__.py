@@ -9,7 +9,7 @@ from importlib import import_module
 
 from benchmarks.report import Measure, table
 
-NAMES = ("startup", "build", "deploy", "debug_loop", "tunnel")
+NAMES = ("startup", "build", "deploy", "debug_loop", "tunnel", "tunnel_recovery")
 
 
 def main() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from devkit.tunnels.commands import RemoteResult, collect
 from devkit.tunnels.forwards import CLOSE_TIMEOUT_S, Forward, LocalForward, RemoteForward
 from devkit.tunnels.joint import Joint
 from devkit.tunnels.model import LOOPBACK, Address, LinkStatus, NoPrompts, Prompts, Screen, Target
+from devkit.tunnels.patience import Patience
 from devkit.tunnels.pump import Pump
 from devkit.tunnels.way import Way
 
@@ -40,7 +40,7 @@ def connect(
     openssh: bool = True,
     keepalive_s: float | None = None,
     keepalive_count: int | None = None,
-    connect_timeout_s: float | None = None,
+    patience: Patience | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Link:
     """Log in to `host` as `ssh host` would, hop by hop.
@@ -53,15 +53,13 @@ def connect(
         openssh: False: the configuration is read without asking an OpenSSH client.
         keepalive_s, keepalive_count: a hop that says nothing for their product after a ping is dead;
             default: ServerAliveInterval and ServerAliveCountMax of the last hop, else 5 s and 3.
-        connect_timeout_s: for each hop's TCP connection instead of ConnectTimeout.
+        patience: decides how long to wait for each hop instead of ConnectTimeout, and learns what it needs.
         progress: told each step ("jump: logging in as dev").
 
     Raises:
         TunnelError: a link could not be made; says which one and why.
     """
     plans = ssh_config.resolve_chain(host, config_file=config_file, openssh=openssh)
-    if connect_timeout_s is not None:
-        plans = tuple(dataclasses.replace(plan, connect_timeout_s=connect_timeout_s) for plan in plans)
     _silence_paramiko()
     from devkit.tunnels.hops import open_hop
 
@@ -77,6 +75,7 @@ def connect(
                     prompts or NoPrompts(),
                     accept_new=accept_new,
                     progress=progress or (lambda _step: None),
+                    patience=patience,
                 )
             )
     except BaseException:

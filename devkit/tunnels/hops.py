@@ -14,6 +14,7 @@ from devkit.tunnels import host_keys, known_hosts, wires
 from devkit.tunnels.auth import Login, LoginFailed
 from devkit.tunnels.joint import FIRST_WINDOW_BYTES
 from devkit.tunnels.model import HopStatus, HostPlan, Prompts
+from devkit.tunnels.patience import Patience, Waits
 from devkit.tunnels.transport import Transport
 from devkit.tunnels.way import Way
 
@@ -22,6 +23,7 @@ CONNECT_TIMEOUT_S = 15.0
 HANDSHAKE_TIMEOUT_S = 30.0
 _SESSION_TIMEOUT_S = 20.0
 _JOIN_TIMEOUT_S = 3.0
+_LOOK_S = 0.02
 # Reads until this end goes away: it leaves nothing behind, and works in sh, csh and fish.
 _KEEP_OPEN = "exec cat > /dev/null"
 
@@ -94,21 +96,29 @@ def open_hop(
     *,
     accept_new: bool,
     progress: Progress,
+    patience: Patience | None = None,
 ) -> Hop:
     """Connect to one machine and log in.
+
+    Args:
+        patience: decides how long to wait, and learns; None: as the ssh configuration says.
 
     Raises:
         TunnelError: with this link named; nothing is left open then.
     """
-    timeout_s = plan.connect_timeout_s or CONNECT_TIMEOUT_S
+    if patience is not None:
+        waits = patience.waits(plan.alias)
+    else:
+        timeout_s = plan.connect_timeout_s or CONNECT_TIMEOUT_S
+        waits = Waits(timeout_s, timeout_s)
     progress(f"{way.name}: connecting to {plan.hostname}:{plan.port}")
-    wire = _wire(plan, way, before, timeout_s)
+    wire = _wire(plan, way, before, waits)
     transport: Transport | None = None
     try:
         known = host_keys.known_keys(plan, way)
         transport = Transport(wire.sock, window=FIRST_WINDOW_BYTES)
         host_keys.prefer(transport, known.key_types)
-        _handshake(transport, way, wire, timeout_s)
+        _handshake(transport, way, wire, waits, patience)
         host_keys.check(transport, plan, way, known, prompts, accept_new)
         progress(f"{way.name}: logging in as {plan.user}")
         auth = _log_in(transport, plan, way, prompts)
@@ -123,13 +133,13 @@ def open_hop(
         raise
 
 
-def _wire(plan: HostPlan, way: Way, before: Hop | None, timeout_s: float) -> wires.OpenWire:
+def _wire(plan: HostPlan, way: Way, before: Hop | None, waits: Waits) -> wires.OpenWire:
     try:
         if before is not None:
-            return wires.through_jump(before.transport, plan, timeout_s)
+            return wires.through_jump(before.transport, plan, waits)
         if plan.proxy_command is not None:
             return wires.over_program(plan)
-        return wires.over_tcp(plan, timeout_s)
+        return wires.over_tcp(plan, waits)
     except wires.WireFailed as failure:
         hints = {
             "dns": (f"check HostName of {plan.alias} in the ssh configuration, and the network (VPN?)",),
@@ -139,16 +149,29 @@ def _wire(plan: HostPlan, way: Way, before: Hop | None, timeout_s: float) -> wir
         raise way.error(failure.reason, failure.what, failure.evidence, hints) from None
 
 
-def _handshake(transport: Transport, way: Way, wire: wires.OpenWire, timeout_s: float) -> None:
+def _handshake(
+    transport: Transport, way: Way, wire: wires.OpenWire, waits: Waits, patience: Patience | None
+) -> None:
     agreed = threading.Event()
-    transport.banner_timeout = timeout_s
+    transport.banner_timeout = waits.silence_s
     transport.handshake_timeout = HANDSHAKE_TIMEOUT_S
+    began = last = time.monotonic()
+    longest_s = 0.0
     transport.start_client(agreed)
-    deadline = time.monotonic() + timeout_s + HANDSHAKE_TIMEOUT_S
-    while not agreed.wait(0.05) and transport.is_active() and time.monotonic() < deadline:
-        pass
+    while not agreed.wait(_LOOK_S) and transport.is_active():
+        heard = max(began, transport.wire.last_received)
+        longest_s, last = max(longest_s, heard - last), heard
+        now = time.monotonic()
+        if now > began + waits.silence_s + HANDSHAKE_TIMEOUT_S:
+            break
+        if patience is not None and now - heard > waits.silence_s:
+            break
     if transport.is_active() and transport.initial_kex_done:
+        if patience is not None:
+            patience.spoke(way.name, max(longest_s, transport.wire.last_received - last))
         return
+    if patience is not None and time.monotonic() - last > waits.silence_s - _LOOK_S:
+        patience.was_silent(way.name)
     error = transport.get_exception()
     said = transport.wire.first_bytes
     text = said.decode("utf-8", "backslashreplace").strip()
@@ -162,9 +185,13 @@ def _handshake(transport: Transport, way: Way, wire: wires.OpenWire, timeout_s: 
             ("see its sshd log: it may refuse this address, or have too many logins under way",),
         )
     if not said:
-        raise way.error("timeout", f"something listens there but said nothing for {timeout_s:g} s")
+        raise way.error("timeout", f"something listens there but said nothing for {waits.silence_s:g} s")
     if not said.startswith(b"SSH-") and b"\nSSH-" not in said:
         raise way.error("not-ssh", "what listens there is no SSH server", f"it said: {text[:200]}")
+    if transport.is_active():
+        raise way.error(
+            "timeout", "the server fell silent while keys were agreed on", f"it said: {text[:200]}"
+        )
     if isinstance(error, EOFError) or error is None:
         raise way.error("closed", "the server hung up while keys were agreed on", f"it said: {text[:200]}")
     raise way.error(

@@ -17,6 +17,8 @@ INTERVAL_S = 5.0
 COUNT = 3
 # sshd answers requests it does not know with a failure; that is an answer, too.
 PING = "keepalive@openssh.com"
+_ROUND_TRIPS_MORE = 4
+_MOST_MORE_S = 30.0
 
 
 class Keepalive(threading.Thread):
@@ -24,7 +26,8 @@ class Keepalive(threading.Thread):
 
     Args:
         interval_s: seconds between two pings of a hop.
-        count: a hop from which nothing came for `count` intervals after a ping is dead.
+        count: a hop from which nothing came for `count` intervals after a ping is dead; on a slow link
+            it gets some of its own round trips more.
         dead: told the index of the first such hop and the seconds of silence; called once.
     """
 
@@ -40,7 +43,7 @@ class Keepalive(threading.Thread):
         self._hops = hops
         self._pump = pump
         self._interval_s = interval_s
-        self._patience_s = interval_s * count
+        self._count = count
         self._dead = dead
         self._over = threading.Event()
         self._pings: list[_Ping | None] = [None] * len(hops)
@@ -52,18 +55,18 @@ class Keepalive(threading.Thread):
     def run(self) -> None:
         """Until `stop`, or until a hop is dead."""
         while True:
-            silent_s = [self._look(index, hop) for index, hop in enumerate(self._hops)]
-            if max(silent_s) > self._patience_s:
+            silent = [self._look(index, hop) for index, hop in enumerate(self._hops)]
+            if max(silent) > 1:
                 # Through a dead hop nothing comes from those behind it either, and one of their pings
                 # may have been sent a moment earlier: the first one that is as silent is to blame.
-                index = next(i for i, each in enumerate(silent_s) if each > self._patience_s / 2)
-                self._dead(index, silent_s[index])
+                index = next(i for i, each in enumerate(silent) if each > 0.5)
+                self._dead(index, silent[index] * self._patience_s(self._hops[index]))
                 return
             if self._over.wait(self._interval_s):
                 return
 
     def _look(self, index: int, hop: Hop) -> float:
-        """Send the next ping if the last one was answered; else the seconds of silence since."""
+        """Send the next ping if the last one was answered; else the share of the patience that is used up."""
         ping = self._pings[index]
         if ping is not None and ping.request is not None and ping.request.latency_s is not None:
             hop.latency_s = ping.request.latency_s
@@ -73,7 +76,13 @@ class Keepalive(threading.Thread):
             self._pump.call(lambda p=ping: p.send(hop))  # type: ignore[misc]
             return 0.0
         # Whatever else came is a sign of life as well: an answer may queue behind a big transfer.
-        return time.monotonic() - max(ping.asked, hop.transport.wire.last_received)
+        silent_s = time.monotonic() - max(ping.asked, hop.transport.wire.last_moved)
+        return silent_s / self._patience_s(hop)
+
+    def _patience_s(self, hop: Hop) -> float:
+        # A ping queues behind what is sent: where that takes seconds, some more are no sign of death.
+        more = min(_ROUND_TRIPS_MORE * (hop.latency_s or 0.0), _MOST_MORE_S)
+        return self._interval_s * self._count + more
 
 
 class _Ping:

@@ -23,6 +23,9 @@ class Wire:
         # The other side has closed it, or it broke.
         self.ended = False
         self.last_received = time.monotonic()
+        # When the other side showed last that it is there, also by taking what it could not take before.
+        self.last_moved = self.last_received
+        self._full = False
         self._plain = isinstance(sock, socket.socket)
         self._closed = False
 
@@ -41,7 +44,7 @@ class Wire:
                 self.ended = True
                 raise
             self.ended = not self._ahead
-            self.last_received = time.monotonic()
+            self.last_received = self.last_moved = time.monotonic()
             if len(self.first_bytes) < _FIRST_BYTES:
                 self.first_bytes += bytes(self._ahead[:_FIRST_BYTES])
         piece, self._ahead = self._ahead[:size], self._ahead[size:]
@@ -49,13 +52,20 @@ class Wire:
 
     def send(self, data: bytes) -> int:
         """Write some of `data`; raises TimeoutError when nothing could be written for a moment."""
-        if not self._plain:
-            return int(self._sock.send(data))
         while True:
             try:
-                return int(self._sock.send(data))
+                sent = int(self._sock.send(data))
             except BlockingIOError:
+                self._full = True
                 self._wait(write=True)
+            except TimeoutError:  # a channel's
+                self._full = True
+                raise
+            else:
+                if self._full:
+                    self._full = False
+                    self.last_moved = time.monotonic()
+                return sent
 
     def close(self) -> None:
         """Close the socket; a thread in `recv` or `send` notices within a moment."""

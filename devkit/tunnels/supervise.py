@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import secrets
 import threading
 import time
@@ -20,6 +19,7 @@ from devkit.tunnels.connection import Link, connect
 from devkit.tunnels.direct import describe_way, find_direct_way
 from devkit.tunnels.ends import make_ends
 from devkit.tunnels.model import Prompts
+from devkit.tunnels.patience import Patience, pause_s
 from devkit.tunnels.phones import PhoneWatch
 from devkit.tunnels.remember import RememberingPrompts
 from devkit.tunnels.spec import SERVER_SIDE, TunnelSpec
@@ -27,12 +27,10 @@ from devkit.tunnels.ssh_config import resolve_chain
 
 _TICK_S = 0.25
 _SAVE_EVERY_S = 1.0
-# A network that comes back shall carry the tunnel within 3 s: attempts are short and never rare.
-_RETRY_PAUSES_S = (0.0, 0.2, 0.5, 1.0, 1.5)
-_RETRY_TIMEOUT_S = 2.5
-# A link that says nothing for their product is dead: before TCP would send again after too long a pause.
-_KEEPALIVE_S = 2.0
-_KEEPALIVES = 3
+# A link that says nothing for their product is dead: before TCP would send again after too long a pause
+# (each is twice the one before, RFC 6298 section 5.5), so that a network that is back carries within 3 s.
+_KEEPALIVE_S = 1.0
+_KEEPALIVES = 4
 # What another attempt right away would not change; a person has to.
 _SLOW_REASONS = (
     "config", "auth", "host-key-unknown", "host-key-changed", "host-key-revoked", "forward-denied",
@@ -71,6 +69,8 @@ class Supervisor:
         self._ready = ready
         self._adb = adb
         self._prompts = RememberingPrompts(prompts)
+        self._patience = Patience()
+        self._down_since = 0.0
         self._token = secrets.token_hex(8)
         self._stop = threading.Event()
         self._news = threading.Event()
@@ -113,6 +113,8 @@ class Supervisor:
                     reason = error.reason if isinstance(error, TunnelError) else ""
                     if not was_up:
                         raise
+                    if attempt == 0:
+                        self._down_since = time.monotonic()
                     self._went_down(error, first=attempt == 0)
                     self._pause(reason, attempt)
                     attempt += 1
@@ -126,7 +128,7 @@ class Supervisor:
             config_file=self._config,
             keepalive_s=_KEEPALIVE_S,
             keepalive_count=_KEEPALIVES,
-            connect_timeout_s=None if patient else _RETRY_TIMEOUT_S,
+            patience=None if patient else self._patience,
         )
         try:
             self.board.logged_in(link.status())
@@ -204,8 +206,8 @@ class Supervisor:
             self._say(f"this needs you; the next attempt is in {_SLOW_PAUSE_S:.0f} s")
             pause = _SLOW_PAUSE_S
         else:
-            pause = _RETRY_PAUSES_S[min(attempt, len(_RETRY_PAUSES_S) - 1)]
-        deadline = time.monotonic() + pause * random.uniform(0.8, 1.2)
+            pause = pause_s(reason, attempt, time.monotonic() - self._down_since)
+        deadline = time.monotonic() + pause
         while not self._stopped() and (left := deadline - time.monotonic()) > 0:
             self._stop.wait(min(left, _TICK_S))
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import process
 from devkit.errors import ToolMissing
+from devkit.tunnels import redial
 from devkit.tunnels.model import HostPlan
+from devkit.tunnels.patience import Waits
 
 if TYPE_CHECKING:
     from devkit.tunnels.transport import Transport
@@ -50,7 +52,7 @@ class OpenWire:
             process.end_group(self.program, grace_s=0.5)
 
 
-def over_tcp(plan: HostPlan, timeout_s: float) -> OpenWire:
+def over_tcp(plan: HostPlan, waits: Waits) -> OpenWire:
     """Connect from this machine, trying each address of the name in turn.
 
     Raises:
@@ -64,17 +66,14 @@ def over_tcp(plan: HostPlan, timeout_s: float) -> OpenWire:
         raise WireFailed("dns", f"the name {plan.hostname} has no address", text) from None
     failures: list[tuple[str, OSError]] = []
     for family, kind, protocol, _, address in found:
-        sock = socket.socket(family, kind, protocol)
-        sock.settimeout(timeout_s)
         try:
-            sock.connect(address)
+            sock = redial.connect(address, waits, family=family, kind=kind, protocol=protocol)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return OpenWire(sock)
         except OSError as error:
             failures.append((str(address[0]), error))
-            sock.close()
     evidence = "\n".join(f"{address}: {error.strerror or error}" for address, error in failures)
-    raise WireFailed(*_tcp_failure(failures[-1][1], where, timeout_s), evidence)
+    raise WireFailed(*_tcp_failure(failures[-1][1], where, waits.connect_s), evidence)
 
 
 def over_program(plan: HostPlan) -> OpenWire:
@@ -102,7 +101,7 @@ def over_program(plan: HostPlan) -> OpenWire:
     return OpenWire(ours, program)
 
 
-def through_jump(transport: Transport, plan: HostPlan, timeout_s: float) -> OpenWire:
+def through_jump(transport: Transport, plan: HostPlan, waits: Waits) -> OpenWire:
     """A channel from the hop before to this machine.
 
     Raises:
@@ -112,12 +111,15 @@ def through_jump(transport: Transport, plan: HostPlan, timeout_s: float) -> Open
 
     where = f"{plan.hostname}:{plan.port}"
     try:
-        channel = transport.open_channel(
-            "direct-tcpip",
-            (plan.hostname, plan.port),
-            ("127.0.0.1", 0),
-            window_size=JUMP_WINDOW_BYTES,
-            timeout=timeout_s,
+        channel = redial.open_channel(
+            lambda timeout_s: transport.open_channel(
+                "direct-tcpip",
+                (plan.hostname, plan.port),
+                ("127.0.0.1", 0),
+                window_size=JUMP_WINDOW_BYTES,
+                timeout=timeout_s,
+            ),
+            waits,
         )
     except paramiko.ChannelException as error:
         text = transport.refusal_text or str(error)
@@ -132,7 +134,7 @@ def through_jump(transport: Transport, plan: HostPlan, timeout_s: float) -> Open
         if not transport.is_active():
             raise WireFailed("lost", "the connection to the jump host broke", str(error)) from None
         raise WireFailed(
-            "timeout", f"the jump host could not connect to {where} in {timeout_s:g} s", str(error)
+            "timeout", f"the jump host could not connect to {where} in {waits.connect_s:g} s", str(error)
         ) from None
     return OpenWire(channel)
 

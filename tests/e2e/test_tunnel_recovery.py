@@ -1,0 +1,45 @@
+"""How soon a tunnel carries again. The exact goal is held by `python -m benchmarks tunnel_recovery`."""
+
+from __future__ import annotations
+
+import time
+
+from tests.e2e.support import WHEEL_ADB
+from tests.e2e.tunnel_world import Net, net, world
+from tests.support.answers import Answers
+
+__all__ = ["net", "world"]
+
+# The goal is 3 s on a machine that does nothing else.
+LIMIT_S = 5.0
+
+
+def test_a_cut_link_far_away(net: Net) -> None:
+    """100 ms there and back; each retry of TCP itself would come later than the last."""
+    net.hosts.laptop_jump.shape(delay_s=0.05)
+    assert net.up().code == 0
+    port = net.status()["port"]
+    answers = Answers(net.server, port)
+    try:
+        assert answers.back_after(time.monotonic(), 20) is not None
+        with net.hosts.laptop_jump.broken():
+            time.sleep(7)
+        took = answers.back_after(time.monotonic(), 20)
+        assert took is not None and took < LIMIT_S, took
+    finally:
+        answers.close()
+    state = net.status()
+    assert state["port"] == port and state["reconnects"] == 1, state
+
+
+def test_a_busy_slow_link_is_not_given_up(net: Net) -> None:
+    """Pings wait behind a transfer for longer than four of them may take on a free link."""
+    net.hosts.laptop_jump.shape(delay_s=0.02, rate_bits_s=2e6)
+    assert net.up().code == 0
+    big = net.server.home / "big file"
+    big.write_bytes(bytes(1_000_000) + b"x" * 3_000_000)
+    adb = {"ADB_SERVER_SOCKET": f"tcp:127.0.0.1:{net.status()['port']}"}
+    for words in (("push", "-Z", big, "/data/local/tmp/big"), ("pull", "-Z", "/data/local/tmp/big", big)):
+        net.server.run(WHEEL_ADB, "-s", net.phone["serial"], *words, timeout_s=120, **adb)
+    state = net.status()
+    assert state["state"] == "up" and state["reconnects"] == 0, state
