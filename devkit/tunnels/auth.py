@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -60,13 +61,19 @@ class Login:
         self._tried: list[str] = []
         self._offered: list[str] = []
 
-    def run(self) -> str:
+    def run(self, last: str | None = None) -> str:
         """Log in; returns what did it ("agent ssh-ed25519 SHA256:…", "password").
+
+        Args:
+            last: what did it the last time. A key is offered first then, without asking which methods
+                there are: two round trips fewer.
 
         Raises:
             LoginFailed: nothing was accepted.
         """
         self._transport.auth_timeout = AUTH_TIMEOUT_S
+        if last is not None and self._again(last):
+            return last
         if self._attempt("none", lambda: self._transport.auth_none(self._plan.user), quiet=True):
             return "none"
         done: list[str] = []
@@ -83,6 +90,21 @@ class Login:
                 if self._transport.is_authenticated():
                     return " and ".join(done)
         raise self._failed()
+
+    def _again(self, last: str) -> bool:
+        """Whether the key of that name is all that the server wants."""
+        agent = Agent(self._plan.identity_agent)
+        try:
+            for offer in self._offers(agent):
+                key = (offer.key or self._unlocked(offer)) if offer.name == last else None
+                if key is not None:
+                    signer: Any = _Careful(key)
+                    call = functools.partial(self._transport.auth_publickey, self._plan.user, signer)
+                    return self._attempt(last, call) and self._transport.is_authenticated()
+        finally:
+            agent.close()
+            self._tried = []
+        return False
 
     def _publickey(self) -> str | None:
         agent = Agent(self._plan.identity_agent)

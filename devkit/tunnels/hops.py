@@ -121,9 +121,13 @@ def open_hop(
         _handshake(transport, way, wire, waits, patience)
         host_keys.check(transport, plan, way, known, prompts, accept_new)
         progress(f"{way.name}: logging in as {plan.user}")
-        auth = _log_in(transport, plan, way, prompts)
+        auth = _log_in(transport, plan, way, prompts, patience)
         hop = Hop(plan, way, wire, transport, auth)
-        hop.keep_session()
+        if patience is None:
+            hop.keep_session()
+        else:
+            # Two round trips that what comes next need not wait for.
+            threading.Thread(target=hop.keep_session, name="devkit session", daemon=True).start()
         if not transport.is_active():
             said = transport.disconnect_text or "no reason was given"
             raise way.error("closed", "the connection ended right after the login", said)
@@ -219,9 +223,12 @@ def _program_failed(way: Way, wire: wires.OpenWire) -> TunnelError:
     )
 
 
-def _log_in(transport: Transport, plan: HostPlan, way: Way, prompts: Prompts) -> str:
+def _log_in(
+    transport: Transport, plan: HostPlan, way: Way, prompts: Prompts, patience: Patience | None
+) -> str:
+    last = patience.logged_in.get(plan.alias) if patience is not None else None
     try:
-        return Login(transport, plan, prompts).run()
+        return Login(transport, plan, prompts).run(last)
     except LoginFailed as failure:
         lines = [*failure.tried]
         if failure.offered:

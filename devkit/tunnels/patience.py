@@ -47,8 +47,9 @@ class Waits:
 
 @dataclass
 class Patience:
-    """What the machines of one tunnel needed so far."""
+    """What the machines of one tunnel needed so far; `logged_in`: with what one logged in there."""
 
+    logged_in: dict[str, str] = field(default_factory=dict)
     _needed_s: dict[str, float] = field(default_factory=dict)
     _in_vain: dict[str, int] = field(default_factory=dict)
 

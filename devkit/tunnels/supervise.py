@@ -131,7 +131,9 @@ class Supervisor:
             patience=None if patient else self._patience,
         )
         try:
-            self.board.logged_in(link.status())
+            status = link.status()
+            self._patience.logged_in = {hop.name: hop.auth for hop in status.hops}
+            self.board.logged_in(status)
             self._ends.make(link)
             yield link
         finally:
