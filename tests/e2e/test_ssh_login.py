@@ -16,6 +16,7 @@ import pytest
 
 from devkit.errors import TunnelError
 from devkit.tunnels import HostKeyQuestion, NoPrompts
+from devkit.tunnels.patience import Patience
 from tests.e2e.ssh_support import Echo, Lab, ask, lab_in, wait_for
 from tests.support.ssh_questions import AskingServer
 from tests.support.sshd import fingerprint, make_key, public
@@ -266,7 +267,33 @@ def test_keyboard_interactive(lab: Lab) -> None:
 def test_two_factors(lab: Lab) -> None:
     key = public(lab.key).split()[1]
     asking(lab, "publickey", answers=["a", "b"], partial_key=key)
-    assert auth_of(lab, "s", prompts=Answers(replies=["a", "b"])) == f"{lab.key} and keyboard-interactive"
+    both = f"{lab.key} and keyboard-interactive"
+    assert auth_of(lab, "s", prompts=Answers(replies=["a", "b"])) == both
+    again = Patience(logged_in={"s": both})
+    assert auth_of(lab, "s", prompts=Answers(replies=["a", "b"]), patience=again) == both
+
+
+def test_the_key_of_last_time_is_offered_first(lab: Lab) -> None:
+    """A tunnel that comes back: which methods there are is not asked, and other keys are not tried."""
+    other = make_key(lab.folder / "other")
+    server = lab.server("s", ["LogLevel DEBUG1"], config=f' IdentityFile "{other}"')
+    last = auth_of(lab, "s")
+    asked = methods_of(server.log)
+    assert asked[0] == "none" and set(asked[1:]) == {"publickey"}
+    again = Patience(logged_in={"s": last})
+    assert auth_of(lab, "s", patience=again) == last
+    assert methods_of(server.log)[len(asked) :] == ["publickey"]
+    # That key is not taken any more: all is tried, as the first time.
+    server.authorized_keys.write_text(public(other) + "\n", "utf-8")
+    assert auth_of(lab, "s", patience=again).endswith("/other")
+    # Its file is gone.
+    assert auth_of(lab, "s", patience=Patience(logged_in={"s": "no such key"})).endswith("/other")
+
+
+def methods_of(log: Path) -> list[str]:
+    """The methods of the logins that an sshd was asked for."""
+    lines = log.read_text("utf-8", "replace").splitlines()
+    return [line.split("method ")[1].split()[0] for line in lines if "userauth-request" in line]
 
 
 def test_an_unknown_host_key_is_asked_about(lab: Lab) -> None:
