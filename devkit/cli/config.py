@@ -46,7 +46,7 @@ def keys() -> None:
     rows: list[tuple[str, ...]] = [
         (o.key, o.variable, "" if o.default is None else str(o.default), o.help) for o in config.OPTIONS
     ]
-    for section, options in (("profiles", config.PROFILE_OPTIONS), ("apps", config.APP_OPTIONS)):
+    for section, options in config.NAMED_SECTIONS.items():
         rows += [
             (f"{section}.NAME.{o.key}", "", "" if o.default is None else str(o.default), o.help)
             for o in options

@@ -14,6 +14,7 @@ from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.device.listing import DeviceEntry, Inventory
+    from devkit.device.soc import SocFacts
     from devkit.errors import DevkitError
 
 app = typer.Typer(
@@ -110,14 +111,16 @@ def select(
 
 @app.command("info")
 def info(serial: str | None = _SERIAL) -> None:
-    """Show what matters about one phone: ABI, Android, folder, page size, space, adb features."""
+    """Show what matters about one phone: chip (and what it is to QNN), ABI, Android, folder, page size."""
     from devkit.device.select import select_device
+    from devkit.device.soc import soc_of
 
     settings = config.load()
     device = select_device(serial, config=settings)
     folder = device.writable_dir(settings.device.dir)
     facts = device.facts(folder)
     properties = device.properties
+    soc = soc_of(device, settings, ask_kernel=True)
     data: dict[str, Any] = {
         "serial": device.serial,
         "adb_server": device.server.name,
@@ -129,6 +132,7 @@ def info(serial: str | None = _SERIAL) -> None:
             "model": properties.get("ro.soc.model"),
             "board": properties.get("ro.board.platform"),
         },
+        "qnn": soc.as_dict(),
         "abi": device.abi,
         "abilist": list(device.abilist),
         "virtual": device.is_virtual,
@@ -144,6 +148,7 @@ def info(serial: str | None = _SERIAL) -> None:
         ("model", device.model + (" (virtual)" if device.is_virtual else "")),
         ("Android", f"{data['android'] or '?'} (API {device.api_level})"),
         ("SoC", _soc(properties)),
+        ("QNN", _qnn(soc)),
         ("ABI", ", ".join(device.abilist) + ("" if device.libc == "bionic" else f" ({device.libc})")),
         ("fingerprint", device.fingerprint),
         ("folder", folder),
@@ -151,7 +156,26 @@ def info(serial: str | None = _SERIAL) -> None:
         ("free space", "?" if facts.free_bytes is None else output.human_bytes(facts.free_bytes)),
         ("adb features", ", ".join(sorted(device.features))),
     ]
-    output.current().data(data, output.table(rows))
+    sink = output.current()
+    sink.data(data, output.table(rows))
+    for warning in soc.warnings:
+        sink.warn(warning)
+    if soc.hint and soc.state != "no HTP":
+        sink.note(f"  try: {soc.hint}")
+
+
+def _qnn(soc: SocFacts) -> str:
+    """What the chip is to QNN, and what decided it."""
+    by = f", by {soc.decided_by}" if soc.decided_by else ""
+    if soc.chip is None:
+        maybe = f": {' or '.join(soc.candidates)}" if soc.candidates else ""
+        return f"{soc.state}{maybe}{by}"
+    chip = soc.chip
+    name = f"{chip.chip} ({chip.name})" if chip.name else chip.chip
+    vtcm = f"{chip.vtcm_mb} MB" if chip.vtcm_mb else "?"
+    state = "" if soc.state == "known" else f"{soc.state}: "
+    numbers = f"soc_model {chip.soc_model or '?'}, dsp_arch {chip.dsp_arch or '?'}, VTCM {vtcm}"
+    return f"{state}{name}: {numbers}{by}"
 
 
 def _soc(properties: Mapping[str, str]) -> str:

@@ -16,13 +16,22 @@ from devkit.config.model import (
     QnnConfig,
     TunnelConfig,
 )
-from devkit.config.options import APP_OPTIONS, BACKENDS, BUILD_TYPES, OPTIONS, PROFILE_OPTIONS, Option
+from devkit.config.options import (
+    APP_OPTIONS,
+    BACKENDS,
+    BUILD_TYPES,
+    NAMED_SECTIONS,
+    OPTIONS,
+    PROFILE_OPTIONS,
+    Option,
+)
 from devkit.config.values import nearest
 
 __all__ = [
     "APP_OPTIONS",
     "BACKENDS",
     "BUILD_TYPES",
+    "NAMED_SECTIONS",
     "OPTIONS",
     "PROFILE_OPTIONS",
     "PROJECT_FILE",

@@ -94,11 +94,13 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
     source = Path(values["source"])
     profiles: dict[str, dict[str, Any]] = {}
     apps: dict[str, dict[str, Any]] = {}
+    socs: dict[str, dict[str, Any]] = {}
+    named = {"profiles": profiles, "apps": apps, "socs": socs}
     for key, value in values.items():
         section, _, rest = key.partition(".")
         if section in NAMED_SECTIONS:
             name, _, leaf = rest.rpartition(".")
-            bucket = (profiles if section == "profiles" else apps).setdefault(name, {})
+            bucket = named[section].setdefault(name, {})
             if leaf:
                 bucket[leaf] = value
     ndk_path, ndk_version = _path_or_version("ndk", values, origins)
@@ -108,7 +110,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         project_file=project_file,
         engine=values.get("engine"),
         source=source if source.is_absolute() else root / source,
-        device=DeviceConfig(values["device.dir"], values.get("device.serial")),
+        device=DeviceConfig(values["device.dir"], values.get("device.serial"), values.get("device.soc")),
         adb=AdbConfig(values.get("adb.server"), values.get("adb.path")),
         build=BuildConfig(
             values["build.type"],
@@ -125,6 +127,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         qnn=QnnConfig(qnn_path, qnn_version),
         deploy=DeployConfig(values["deploy.strip"]),
         tunnel=TunnelConfig(values.get("tunnel.host")),
+        socs=socs,
     )
 
 

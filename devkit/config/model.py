@@ -33,6 +33,7 @@ class AppConfig:
 class DeviceConfig:
     dir: str
     serial: str | None
+    soc: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,3 +103,4 @@ class Config:
     qnn: QnnConfig = field(default_factory=QnnConfig)
     deploy: DeployConfig = field(default_factory=DeployConfig)
     tunnel: TunnelConfig = field(default_factory=TunnelConfig)
+    socs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

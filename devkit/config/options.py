@@ -31,6 +31,7 @@ OPTIONS = (
     Option("source", "path", "the engine's source folder", default="."),
     Option("device.dir", "text", "folder on the phone that devkit uses", default="/data/local/tmp/devkit"),
     Option("device.serial", "text", "serial of the phone to use, or sim:NAME"),
+    Option("device.soc", "text", "the phone's chip (SM8650), where it does not say or says it wrong"),
     Option("adb.server", "text", "address of the adb server, HOST:PORT"),
     Option("tunnel.host", "text", "the server that `devkit tunnel up` logs in to (as ssh takes it)"),
     Option("adb.path", "path", "the adb program"),
@@ -70,5 +71,14 @@ APP_OPTIONS = (
     Option("backend", "choice", "which QNN libraries travel along", default="none", choices=BACKENDS),
 )
 
+# Rows for devkit/device/socs.yaml.
+SOC_OPTIONS = (
+    Option("soc_model", "integer", "QNN's number of the chip (not the kernel's soc_id)"),
+    Option("dsp_arch", "text", "its Hexagon architecture, as v75"),
+    Option("vtcm_mb", "integer", "megabytes of its VTCM"),
+    Option("name", "text", "what it is sold as"),
+    Option("note", "text", "what is to be said wherever it is used"),
+)
+
 # Sections whose keys are names that the user gives.
-NAMED_SECTIONS = {"profiles": PROFILE_OPTIONS, "apps": APP_OPTIONS}
+NAMED_SECTIONS = {"profiles": PROFILE_OPTIONS, "apps": APP_OPTIONS, "socs": SOC_OPTIONS}

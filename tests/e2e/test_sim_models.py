@@ -46,6 +46,27 @@ def test_devkit_sees_the_chip(sim: Sim, devkit: Cli, model: str) -> None:
     assert expected[model]["model"] in devkit("device", "info").out
 
 
+def test_what_the_chip_is_to_qnn(sim: Sim, devkit: Cli, workdir: Path, model: str) -> None:
+    shown = devkit("device", "info", "--json").data["qnn"]
+    if model == "no-qualcomm":
+        assert (shown["state"], shown["soc_model"], shown["dsp_arch"]) == ("no HTP", None, None)
+        # The user knows better: the phone's words do not count then.
+        (workdir / "devkit.yaml").write_text(
+            "device: {soc: OURS}\nsocs: {OURS: {soc_model: 9, dsp_arch: v90}}\n"
+        )
+        shown = devkit("device", "info", "--json").data["qnn"]
+        assert (shown["soc_model"], shown["dsp_arch"], shown["decided_by"]) == (9, "v90", "device.soc")
+        return
+    assert (shown["soc_model"], shown["dsp_arch"], shown["vtcm_mb"]) == (69, "v79", 8)
+    assert (shown["state"], shown["decided_by"], shown["warnings"]) == ("known", "ro.soc.model", [])
+    assert "soc_model 69, dsp_arch v79, VTCM 8 MB, by ro.soc.model" in devkit("device", "info").out
+    (workdir / "devkit.yaml").write_text("device: {soc: SM8550}\n")
+    told = devkit("device", "info")
+    assert "dsp_arch v73" in told.out and "device.soc says SM8550, but ro.soc.model says SM8750" in told.err
+    # The kernel's number is another source: 618 is SM8750 there.
+    assert "soc_id 618 says SM8750" in told.err
+
+
 def test_the_kernels_number_of_the_chip(device: Device, model: str) -> None:
     if model == "sm8750":
         assert lines(device, "cat /sys/devices/soc0/soc_id") == ["618"]
