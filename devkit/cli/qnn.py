@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output
-from devkit.cli import common
+from devkit.cli import common, qnn_libs
 from devkit.errors import CheckFailed, ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devkit.ndk.qnn_sdk import QnnSdk
 
 app = typer.Typer(
-    help="Qualcomm's QNN (QAIRT) SDK: find, install and check it.",
+    help="Qualcomm's QNN (QAIRT) SDK: find, install and check it; the files a phone needs.",
     rich_markup_mode=None,
     no_args_is_help=True,
     epilog="Example: devkit qnn sdk check",
@@ -29,6 +29,7 @@ sdk_app = typer.Typer(
     epilog="Example: devkit qnn sdk install 2.42.0.251225; devkit qnn sdk check; devkit qnn sdk venv",
 )
 app.add_typer(sdk_app, name="sdk")
+app.command("libs", epilog=qnn_libs.EXAMPLE)(qnn_libs.libs)
 
 
 @app.callback()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BUILD_TYPES = ("debug", "release", "profile", "relwithdebinfo")
-BACKENDS = ("none", "cpu", "gpu", "htp")
+BACKENDS = ("none", "cpu", "gpu", "htp", "htp-online", "htp-offline")
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ PROFILE_OPTIONS = (
     Option("target", "choice", "where its programs run", choices=("device", "host")),
     Option("targets", "list", "CMake targets to build (default: all)"),
     Option("needs", "list", "SDKs it cannot do without: ndk, ndk>=25, qnn>=2.38, asan"),
+    Option("opens", "list", "CMake targets of libraries that its programs open at run time (dlopen)"),
     Option("products", "list", "CMake targets that must be there after a build"),
 )
 
@@ -68,7 +69,14 @@ APP_OPTIONS = (
     Option("files", "files", "files and folders that travel along: {local: PATH, remote: PATH}"),
     Option("args", "list", "arguments when none are given after --"),
     Option("env", "variables", "environment variables on the phone"),
-    Option("backend", "choice", "which QNN libraries travel along", default="none", choices=BACKENDS),
+    Option(
+        "backend",
+        "choice",
+        "which QNN libraries travel along, all from one SDK; htp: online or offline as the "
+        "app's profile and files say",
+        default="none",
+        choices=BACKENDS,
+    ),
 )
 
 # Rows for devkit/device/socs.yaml.

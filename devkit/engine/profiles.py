@@ -15,7 +15,7 @@ from devkit.errors import ConfigError, UsageError
 TARGETS = ("device", "host")
 ENGINES = ("mnn", "cmake")
 Entries = Mapping[str, Mapping[str, Any]]
-_KEYS = ("about", "extends", "options", "target", "type", "targets", "needs", "products")
+_KEYS = ("about", "extends", "options", "target", "type", "targets", "needs", "products", "opens")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Profile:
         targets: CMake targets to build; none means all.
         needs: SDKs without which it cannot be built: ndk, ndk>=21, qnn>=2.38, asan.
         products: CMake targets that it makes, name → what it is.
+        opens: CMake targets, or names of files, of libraries that its programs open at run time: no NEEDED
+            names them, and they travel all the same.
         why: the reason of an option, for those that have one.
         origin: "built-in", "devkit.yaml" or both.
         user_options: names of options that the user's devkit.yaml set.
@@ -42,6 +44,7 @@ class Profile:
     targets: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     products: Mapping[str, str] = field(default_factory=dict)
+    opens: tuple[str, ...] = ()
     why: Mapping[str, str] = field(default_factory=dict)
     origin: str = "built-in"
     user_options: frozenset[str] = frozenset()
@@ -152,6 +155,7 @@ class _Resolver:
             targets=tuple(entry["targets"]) if entry.get("targets") else base.targets,
             needs=self._needs(entry, base, name, target),
             products={**base.products, **_products(entry.get("products") or {})},
+            opens=tuple(dict.fromkeys([*base.opens, *(entry.get("opens") or ())])),
             why=why,
             origin=" + ".join(dict.fromkeys([*base.origin.split(" + "), self._origin])),
             user_options=frozenset(mine),

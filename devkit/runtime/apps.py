@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import config as configuration
-from devkit import engine, process
+from devkit import engine, output, process
 from devkit.config import AppConfig, Config
 from devkit.errors import DevkitError, FileError, UsageError
-from devkit.runtime.closure import TOOLCHAIN, Closure, SearchDir, needed_closure
+from devkit.ndk.qnn_sets import vendor_libraries
+from devkit.runtime.closure import TOOLCHAIN, Closure, OpenedFile, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
+from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
 from devkit.runtime.run import Launch, launch_for
-from devkit.symbols import Stripper, is_elf
+from devkit.symbols import Stripper, is_elf, read_elf
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 class LocalApp:
     """An app as it stands on this machine: its program and where its libraries are.
 
-    `build_lines` are the command lines that build it, for people.
+    `build_lines` are the command lines that build it, for people; `options` its CMake options; `opened`
+    libraries of the build that it opens at run time.
     """
 
     app: AppConfig
@@ -36,6 +39,8 @@ class LocalApp:
     search: tuple[SearchDir, ...] = ()
     build: BuildResult | None = field(default=None, compare=False)
     build_lines: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    opened: tuple[OpenedFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,22 +51,27 @@ class PreparedApp:
     closure: Closure
     plan: DeployPlan
     device_dir: str
+    qnn: QnnPlan | None = None
 
     @property
     def libraries(self) -> tuple[Path, ...]:
-        """The deployed libraries' files on this machine, without the program."""
-        return tuple(f.local for f in self.plan.files[1:] if is_elf(f.local))
+        """The deployed libraries' files on this machine, without the program and what a DSP runs."""
+        return tuple(
+            f.local for f in self.plan.files[1:] if is_elf(f.local) and read_elf(f.local).machine != "hexagon"
+        )
 
     @property
     def symbol_folders(self) -> tuple[Path, ...]:
         """Folders of what was built for the phone. A compiler's own may hold this machine's libc."""
-        own = [f.elf.path.parent for f in self.closure.files if f.origin != TOOLCHAIN]
+        own = [f.elf.path.parent for f in self.closure.files if f.origin not in (TOOLCHAIN, ORIGIN)]
         return tuple(dict.fromkeys(own))
 
     def launch(self, args: Sequence[str]) -> Launch:
         """How to start it; `args` replace the app's own when there are any."""
         app = self.local.app
-        return launch_for(self.plan.folder, self.plan.program, args or app.args, app.env)
+        folder = self.plan.folder
+        env = self.qnn.environment(app.env, folder) if self.qnn else app.env
+        return launch_for(folder, self.plan.program, args or app.args, env)
 
 
 def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
@@ -116,8 +126,21 @@ def build_app(
     if artifact is None:
         raise _unknown(config, target, tuple(executables))
     libraries = tuple(a.path for a in result.artifacts if a.kind in ("shared", "module"))
-    lines = tuple(plan.command_lines())
-    return LocalApp(app, artifact.path, libraries, _runtime_dirs(plan.toolchain), result, lines)
+    opened = tuple(
+        OpenedFile(a.path, f"opened at run time (profile {plan.profile.name})", "build")
+        for a in result.artifacts
+        if a.kind in ("shared", "module") and {a.target, a.name} & set(plan.profile.opens)
+    )
+    return LocalApp(
+        app,
+        artifact.path,
+        libraries,
+        _runtime_dirs(plan.toolchain),
+        result,
+        tuple(plan.command_lines()),
+        plan.options,
+        opened,
+    )
 
 
 def prepare_app(
@@ -126,8 +149,12 @@ def prepare_app(
     """Plan a deployment. Nothing on the phone changes, except that the folder is made.
 
     Raises:
-        DeployError: a needed library or file is missing or of another ABI.
+        DeployError: a needed library or file is missing or of another ABI, or QNN files do not belong
+            together.
+        ToolMissing, DeviceError: the app wants QNN libraries, and no SDK has them, or the phone's chip is
+            not known.
     """
+    qnn = plan_qnn(config, device, local.app, local.program, local.options)
     closure = needed_closure(
         local.program,
         abi=device.abi,
@@ -135,7 +162,11 @@ def prepare_app(
         libc=device.libc,
         artifacts=local.artifacts,
         search=local.search,
+        opened=(*local.opened, *(qnn.opened() if qnn else ())),
+        vendor=vendor_libraries() if qnn else (),
     )
+    for name, user in closure.unresolved:
+        output.current().warn(f"{user} needs {name}, which neither its SDK has nor a phone is known to have")
     folder = device.writable_dir(device_dir or config.device.dir)
     plan = plan_deployment(
         device,
@@ -144,13 +175,20 @@ def prepare_app(
         local.app.files,
         device_dir=folder,
         stripper=_stripper(config, device),
+        extra=qnn.manifest() if qnn else (),
     )
-    return PreparedApp(local, closure, plan, folder)
+    return PreparedApp(local, closure, plan, folder, qnn)
 
 
 def deploy_app(device: Device, prepared: PreparedApp) -> None:
-    """Push what the plan says."""
+    """Push what the plan says; of an app with QNN libraries, compare what is on the phone then.
+
+    Raises:
+        DeployError: the phone refused a file, or QNN libraries there do not belong together.
+    """
     apply_plan(device, prepared.plan)
+    if prepared.qnn is not None:
+        prepared.qnn.check_on_phone(device, prepared.plan.folder)
 
 
 def _stripper(config: Config, device: Device) -> Stripper | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -24,13 +24,36 @@ class NeededFile:
     """One file of the closure.
 
     `name` is what the dynamic linker looks for, `needed_by` the file that names it first (None for
-    the program itself), `origin` the group of folders it was found in.
+    the program itself and for what is opened at run time), `origin` the group of folders it was found in,
+    `opened` why a file that nothing names travels.
     """
 
     name: str
     elf: ElfInfo
     needed_by: str | None
     origin: str
+    opened: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it is part of a deployment, for people."""
+        if self.opened is not None:
+            return self.opened
+        return "the program" if self.needed_by is None else f"needed by {self.needed_by}"
+
+
+@dataclass(frozen=True)
+class OpenedFile:
+    """A library that no NEEDED names: a program opens it at run time (dlopen), or a DSP does.
+
+    `reason` says who opens it, for people. `strict`: what it needs must be found; else the phone's maker
+    may have it (`Closure.unresolved`).
+    """
+
+    path: Path
+    reason: str
+    origin: str
+    strict: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,10 +66,14 @@ class SearchDir:
 
 @dataclass(frozen=True)
 class Closure:
-    """`files` travel (the program first), `system` are on the phone already."""
+    """`files` travel (the program first), `system` are on the phone already.
+
+    `unresolved`: (library, who needs it) of files that are not `strict`.
+    """
 
     files: tuple[NeededFile, ...]
     system: tuple[str, ...]
+    unresolved: tuple[tuple[str, str], ...] = ()
 
 
 def needed_closure(
@@ -57,6 +84,8 @@ def needed_closure(
     libc: str = "bionic",
     artifacts: Iterable[Path] = (),
     search: Sequence[SearchDir] = (),
+    opened: Sequence[OpenedFile] = (),
+    vendor: Collection[str] = (),
 ) -> Closure:
     """Follow NEEDED from `program` until everything is found on this machine or on the phone.
 
@@ -67,29 +96,44 @@ def needed_closure(
         artifacts: libraries the build made; they win over everything else.
         search: further folders, nearest first; those of origin TOOLCHAIN come after the phone's
             own libraries.
+        opened: files that travel although nothing names them; what they need travels, too.
+        vendor: names of libraries that the phone's maker puts there.
 
     Raises:
         DeployError: a library is nowhere, or is of another ABI; says who needs it.
         FileError: the program cannot be read.
     """
-    built = {path.name: path for path in artifacts}
-    on_phone = system_libraries(libc, api_level)
+    built = {path.name: path for path in artifacts} | {o.path.name: o.path for o in opened}
+    origins = {o.path.name: o.origin for o in opened}
+    on_phone = system_libraries(libc, api_level) | frozenset(vendor)
     info = read_elf(program)
     _check_abi(info, abi, needed_by=None)
     files = [NeededFile(program.name, info, None, "build" if program.name in built else "program")]
     seen = {program.name}
+    for file in opened:
+        info = read_elf(file.path)
+        # A DSP's code is not the phone's CPU's: of another machine, and rightly so.
+        if info.machine != "hexagon":
+            _check_abi(info, abi, needed_by=None)
+        files.append(NeededFile(file.path.name, info, None, file.origin, file.reason))
+        seen.add(file.path.name)
+    lenient = {o.path.name for o in opened if not o.strict}
+    unresolved: list[tuple[str, str]] = []
     system: dict[str, None] = {}
     missing: dict[str, list[str]] = {}
     # Breadth first, as the dynamic linker does.
     for current in files:
+        if current.elf.machine == "hexagon":
+            continue
+        beside = [SearchDir(current.elf.path.parent, current.origin)] if current.name in lenient else []
         for name in current.elf.needed:
             if name in missing:
                 missing[name].append(current.name)
             if name in seen:
                 continue
             seen.add(name)
-            own = [(built[name], "build")] if name in built else []
-            own += [(s.path / name, s.origin) for s in search if s.origin != TOOLCHAIN]
+            own = [(built[name], origins.get(name, "build"))] if name in built else []
+            own += [(s.path / name, s.origin) for s in (*beside, *search) if s.origin != TOOLCHAIN]
             found = _find(name, abi, own)
             if found is None and name in on_phone:
                 system[name] = None
@@ -98,11 +142,15 @@ def needed_closure(
             found = found or _find(name, abi, [(s.path / name, s.origin) for s in search])
             if found is not None:
                 files.append(NeededFile(name, found[0], current.name, found[1]))
+                if current.name in lenient:
+                    lenient.add(name)
+            elif current.name in lenient:
+                unresolved.append((name, current.name))
             else:
                 missing[name] = [current.name]
     if missing:
         raise _missing(missing, abi, built, search, libc, api_level)
-    return Closure(tuple(files), tuple(system))
+    return Closure(tuple(files), tuple(system), tuple(unresolved))
 
 
 def system_libraries(libc: str, api_level: int) -> frozenset[str]:

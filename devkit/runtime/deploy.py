@@ -124,6 +124,7 @@ def plan_deployment(
     *,
     device_dir: str,
     stripper: Stripper | None = None,
+    extra: Iterable[tuple[str, Path, str]] = (),
 ) -> DeployPlan:
     """Compare what an app needs with what its folder on the phone holds. One shell round trip.
 
@@ -133,6 +134,7 @@ def plan_deployment(
         stripper: makes the copies that travel instead of files with debug information; None: all travel
             as they are.
         files: data files and folders of the app.
+        extra: (path on the phone, local file, reason) of further files.
 
     Raises:
         DeployError: a data file does not exist, or two files want the same place.
@@ -144,11 +146,12 @@ def plan_deployment(
     wanted: dict[str, tuple[Path, str]] = {}
     elves = {needed.name: needed.elf for needed in closure.files}
     for needed in closure.files:
-        reason = "the program" if needed.needed_by is None else f"needed by {needed.needed_by}"
-        _claim(wanted, needed.name, needed.elf.path, reason)
+        _claim(wanted, needed.name, needed.elf.path, needed.reason)
     for mapping in files:
         for remote, local in _expand(mapping):
             _claim(wanted, remote, local, "devkit.yaml files:")
+    for remote, local, reason in extra:
+        _claim(wanted, remote, local, reason)
 
     manifest, present = _look(device, folder)
     planned: list[DeployFile] = []

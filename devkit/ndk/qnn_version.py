@@ -1,0 +1,125 @@
+"""Which QNN made a file: the version that Qualcomm's build leaves inside libraries and context binaries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from devkit import paths
+from devkit.errors import FileError
+
+# v2.42.0.251225120000_100001: version, date and time, build. The byte before keeps other numbers out.
+_BUILD_ID = re.compile(rb"(?<![0-9A-Za-z.])v(\d{1,2}\.\d{1,3}\.\d{1,3})\.(\d{6,14}(?:_\d+)*)")
+# In a context binary a byte of its own format stands right before it.
+_IN_CONTEXT = re.compile(rb"v(\d{1,2}\.\d{1,3}\.\d{1,3})\.(\d{6,14}(?:_\d+)*)")
+_SOC = re.compile(rb"soc_type=(\w+);arch=(\d+);")
+_VTCM = re.compile(rb"[;\x00]vtcm_size=(\d+);")
+_HEAD_BYTES = 64 * 1024
+# The options of the preparation follow the graph's description, before its data.
+_OPTIONS_BYTES = 64 * 1024 * 1024
+_NAMES = re.compile(r"lib(Qnn\w+|\w*HtpPrepare|Genie)\.so")
+_MAX_ENTRIES = 500
+
+
+@dataclass(frozen=True)
+class ContextFacts:
+    """What a context binary says of itself.
+
+    Attributes:
+        build_id: the QNN that wrote it: v2.51.0.260929181845.
+        soc: the chip it was prepared for, SM8750; None for another backend than HTP.
+        arch: its Hexagon architecture, "v79", or None.
+        vtcm_mb: megabytes of VTCM it counts on, or None.
+    """
+
+    build_id: str
+    soc: str | None = None
+    arch: str | None = None
+    vtcm_mb: int | None = None
+
+
+def is_qnn_name(name: str) -> bool:
+    """Whether a file's name is that of a library of the QNN SDK."""
+    return _NAMES.fullmatch(name) is not None
+
+
+def short_version(build_id: str) -> str:
+    """2.51.0 of v2.51.0.260929181845."""
+    return ".".join(build_id.lstrip("v").split(".")[:3])
+
+
+def read_build_id(library: Path) -> str | None:
+    """The build id inside a library; None where there is none (libQnnSystem.so, the NetRun extensions).
+
+    Answers are remembered by path, size and times: libQnnHtpPrepare.so alone is 90 MB.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    try:
+        status = library.stat()
+        stamp = [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        known = _remembered()
+        entry = known.get(str(library.absolute()))
+        if isinstance(entry, list) and entry[:-1] == stamp:
+            return entry[-1] if isinstance(entry[-1], str) else None
+        found = _scan(library) if status.st_size else None
+    except OSError as error:
+        raise FileError(f"{library} cannot be read", evidence=str(error)) from None
+    _remember({**known, str(library.absolute()): [*stamp, found]})
+    return found
+
+
+def read_context(file: Path) -> ContextFacts | None:
+    """What a context binary says of itself; None when the file is none.
+
+    Raises:
+        FileError: it cannot be read.
+    """
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+            build_id = _IN_CONTEXT.search(head)
+            if build_id is None or head.startswith(b"\x7fELF"):
+                return None
+            rest = stream.read(_OPTIONS_BYTES)
+    except OSError as error:
+        raise FileError(f"{file} cannot be read", evidence=str(error)) from None
+    options = head + rest
+    soc, vtcm = _SOC.search(options), _VTCM.search(options)
+    return ContextFacts(
+        build_id.group().decode(),
+        soc.group(1).decode() if soc else None,
+        f"v{soc.group(2).decode()}" if soc else None,
+        int(vtcm.group(1)) >> 20 if vtcm else None,
+    )
+
+
+def _scan(library: Path) -> str | None:
+    with (
+        library.open("rb") as stream,
+        mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        found = _BUILD_ID.search(content)
+        return found.group().decode() if found else None
+
+
+def _cache_file() -> Path:
+    return paths.cache_dir() / "qnn-build-ids.json"
+
+
+def _remembered() -> dict[str, object]:
+    try:
+        loaded = json.loads(_cache_file().read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _remember(known: dict[str, object]) -> None:
+    with contextlib.suppress(OSError):  # only speed is lost
+        paths.write_atomically(_cache_file(), json.dumps(dict(list(known.items())[-_MAX_ENTRIES:])))
