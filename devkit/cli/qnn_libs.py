@@ -43,8 +43,9 @@ def libs(
     from devkit.ndk.qnn_sets import backend_names, library_set, needs_arch, target_for
 
     if backend not in backend_names():
-        near = configuration.nearest(backend, backend_names())
-        hints = [f"did you mean {near}?"] if near else []
+        near = [name for name in backend_names() if name.startswith(backend.lower())]
+        near = near or [name for name in (configuration.nearest(backend, backend_names()),) if name]
+        hints = [f"did you mean {' or '.join(near)}?"] if near else []
         raise UsageError(
             f"there is no QNN backend {backend!r}", hints=[*hints, "one of: " + ", ".join(backend_names())]
         )
