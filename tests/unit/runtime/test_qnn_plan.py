@@ -1,0 +1,200 @@
+"""What of QNN travels to a phone with a Hexagon, and what is refused before (cases K1, K3, C3)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from devkit.config import AppConfig, Config, FileMapping, load
+from devkit.device import Device
+from devkit.errors import ConfigError, DeployError, DeviceError, ToolMissing
+from devkit.ndk.qnn_sets import vendor_libraries
+from devkit.runtime.closure import SearchDir, needed_closure
+from devkit.runtime.qnn import QnnPlan, plan_qnn
+from devkit.runtime.run import launch_for
+from tests.support.qnn_parts import BUILD_ID, VERSION, genuine_sdk, with_build_id
+
+CASES = Path(__file__).parents[2] / "data" / "cases"
+C1 = CASES / "C1"
+K1 = json.loads((CASES / "K1" / "expected.json").read_text())
+K3 = json.loads((CASES / "K3" / "expected.json").read_text())
+PROGRAM = C1 / "build" / "llm_demo"
+
+
+@dataclass
+class Phone:
+    """What the plan asks of a phone."""
+
+    chip: str = "SM8650"
+    libc: str = "bionic"
+    abi: str = "arm64-v8a"
+    serial: str = "S"
+    properties: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.properties |= {"ro.soc.manufacturer": "QTI", "ro.soc.model": self.chip}
+
+    def shell(self, _command: object) -> Any:
+        return type("Result", (), {"text": ""})
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return genuine_sdk(tmp_path_factory.mktemp("SDK 版") / VERSION)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def planned(
+    sdk: Path, chip: str = "SM8650", backend: str = "htp", files: tuple[Path, ...] = (), **options: str
+) -> QnnPlan | None:
+    app = AppConfig("chat", backend=backend, files=tuple(FileMapping(f, f.name) for f in files))
+    config: Config = load(sdk, environ={"DEVKIT_QNN_PATH": str(sdk)})
+    return plan_qnn(config, cast(Device, Phone(chip)), app, PROGRAM, options)
+
+
+def some(plan: QnnPlan | None) -> QnnPlan:
+    assert plan is not None and plan.files is not None
+    return plan
+
+
+def context(file: Path, build_id: str = BUILD_ID, arch: int = 75, soc: str = "SM8650") -> Path:
+    options = f"soc_type={soc};arch={arch};num_nsps=1;l2tcm_kb=0;vtcm_size={8 << 20};"
+    file.write_bytes(
+        b"\0\0\0\2\0\0\0\3".ljust(820, b"\0") + build_id.encode() + b"\0" * 9000 + options.encode()
+    )
+    return file
+
+
+def names(plan: QnnPlan | None) -> list[str]:
+    return [opened.path.name for opened in some(plan).opened()]
+
+
+def test_htp_is_online_or_offline_as_profile_and_files_say(sdk: Path, tmp_path: Path) -> None:
+    online = ["libQnnHtp.so", "libQnnHtpPrepare.so", "libQnnHtpV75Stub.so", "libQnnHtpV75Skel.so"]
+    offline = ["libQnnHtp.so", "libQnnSystem.so", "libQnnHtpV75Stub.so", "libQnnHtpV75Skel.so"]
+    assert names(planned(sdk)) == online
+    assert names(planned(sdk, MNN_WITH_PLUGIN="ON")) == offline
+    assert names(planned(sdk, files=(context(tmp_path / "graph0.bin"),))) == offline
+    assert names(planned(sdk, backend="htp-online", MNN_WITH_PLUGIN="ON")) == online
+    assert names(planned(sdk, chip="SM8550"))[-1] == "libQnnHtpV73Skel.so"
+    assert planned(sdk, backend="none") is None
+
+
+def test_the_sdk_whose_headers_the_build_took(sdk: Path, tmp_path: Path) -> None:
+    config = load(tmp_path, environ={"DEVKIT_QNN_PATH": str(tmp_path / "no such SDK")})
+    app = AppConfig("chat", backend="gpu")
+    found = plan_qnn(config, cast(Device, Phone()), app, PROGRAM, {"QNN_SDK_ROOT": str(sdk)})
+    assert some(found).files.sdk.path == sdk  # type: ignore[union-attr]
+    with pytest.raises(ToolMissing, match="names no QNN SDK"):
+        plan_qnn(config, cast(Device, Phone()), app, PROGRAM, {})
+
+
+def test_k3_no_set_for_a_chip_that_is_not_known(sdk: Path) -> None:
+    with pytest.raises(DeviceError, match="not certain"):
+        planned(sdk, chip="SM9999")
+    # The GPU's set does not depend on it.
+    assert names(planned(sdk, chip="SM9999", backend="gpu")) == ["libQnnGpu.so", "libQnnSystem.so"]
+
+
+def test_k3_an_export_for_another_chip_is_refused_before_the_push(sdk: Path, tmp_path: Path) -> None:
+    assert K3["runtime_check"].startswith("export for v75 on a v73 phone is refused before the push")
+    graph = context(tmp_path / "graph0.bin", arch=75)
+    with pytest.raises(DeployError) as caught:
+        planned(sdk, chip="SM8550", files=(graph,))
+    assert caught.value.what == "graph0.bin is for Hexagon v75 (SM8650), the phone has v73 (SM8550)"
+    assert "soc_model 43, dsp_arch v73" in caught.value.hints[0]
+    assert caught.value.exit_code == 125
+    # The other way round is said and tried.
+    assert (
+        some(planned(sdk, chip="SM8750", files=(graph,))).record()["contexts"]["graph0.bin"]["arch"] == "v75"
+    )
+
+
+def test_a_graph_of_a_newer_qnn_is_refused(sdk: Path, tmp_path: Path) -> None:
+    with pytest.raises(DeployError, match="made by a newer QNN than the libraries"):
+        planned(sdk, files=(context(tmp_path / "g.bin", "v2.52.0.261001000000"),))
+    assert planned(sdk, files=(context(tmp_path / "g.bin", "v2.42.0.251225120000"),))
+
+
+def test_what_the_manifest_says(sdk: Path, tmp_path: Path) -> None:
+    plan = some(planned(sdk, files=(context(tmp_path / "graph0.bin"),)))
+    ((remote, local, _),) = plan.manifest()
+    assert remote == ".devkit-qnn.json"
+    said = json.loads(local.read_text("utf-8"))
+    assert said == plan.record()
+    assert {key: said[key] for key in ("sdk", "build_id", "backend", "arch", "soc_model", "chip")} == {
+        "sdk": VERSION, "build_id": BUILD_ID, "backend": "htp-offline", "arch": "v75", "soc_model": 57,
+        "chip": "SM8650",
+    }  # fmt: skip
+    assert said["contexts"] == {
+        "graph0.bin": {"build_id": BUILD_ID, "soc": "SM8650", "arch": "v75", "vtcm_mb": 8}
+    }
+
+
+def test_k1_libraries_by_hand(sdk: Path, tmp_path: Path) -> None:
+    folder = sdk / "lib/aarch64-android"
+    skel = sdk / "lib/hexagon-v75/unsigned/libQnnHtpV75Skel.so"
+    htp, system, stub = (folder / f"lib{name}.so" for name in ("QnnHtp", "QnnSystem", "QnnHtpV75Stub"))
+    assert "missing Stub is found before the run" in K1["pre_check"]
+    with pytest.raises(DeployError, match="travels without libQnnHtpV##Stub") as caught:
+        planned(sdk, backend="none", files=(htp, system, skel))
+    assert "the phone's own, of another version" in (caught.value.evidence or "")
+    assert planned(sdk, backend="none", files=(htp, system, stub, skel)) is None
+    old = with_build_id(stub, tmp_path / stub.name, "v2.25.17.24101711000")
+    with pytest.raises(DeployError, match="several versions") as caught:
+        planned(sdk, backend="none", files=(htp, old, skel))
+    assert f"v2.25.17.24101711000: {old}" in (caught.value.evidence or "")
+    # With a backend the set is complete; the old one would take its place.
+    with pytest.raises(DeployError, match=r"libQnnHtpV75Stub\.so under `files:` is not of the QNN SDK"):
+        planned(sdk, files=(old,))
+
+
+def test_c3_a_skel_travels_and_is_no_android_library(sdk: Path) -> None:
+    plan = some(planned(sdk))
+    found = needed_closure(
+        PROGRAM,
+        abi="arm64-v8a",
+        api_level=34,
+        search=[SearchDir(C1 / "build", "build"), SearchDir(C1 / "ndk-stl", "toolchain")],
+        opened=plan.opened(),
+        vendor=vendor_libraries(),
+    )
+    travels = {f.name: f for f in found.files}
+    assert travels["llm_demo"].reason == "the program"
+    assert travels["libQnnHtpV75Skel.so"].reason == f"QNN htp-online, SDK {VERSION}: runs on the DSP"
+    assert travels["libQnnHtpV75Skel.so"].elf.abi is None
+    # The Hexagon's own C++ library is no concern of the phone's linker, the maker's driver is on the phone.
+    assert "libc++.so.1" not in travels and "libcdsprpc.so" in found.system
+    # These come from a Linux package: what Android has not is said, and stops nothing.
+    assert ("libc.so.6", "libQnnHtp.so") in found.unresolved
+
+
+def test_the_variables(sdk: Path) -> None:
+    plan = some(planned(sdk))
+    folder = "/data/local/tmp/my folder"
+    assert plan.environment({"X": "1"}, folder) == {
+        "X": "1", "LD_LIBRARY_PATH": folder, "ADSP_LIBRARY_PATH": folder,
+    }  # fmt: skip
+    mine = {"LD_LIBRARY_PATH": "/a:/b", "ADSP_LIBRARY_PATH": "/vendor/dsp;/dsp"}
+    assert plan.environment(mine, folder) == {
+        "LD_LIBRARY_PATH": f"{folder}:/a:/b", "ADSP_LIBRARY_PATH": f"{folder};/vendor/dsp;/dsp",
+    }  # fmt: skip
+    text = launch_for(folder, "p", (), plan.environment(mine, folder)).shell_text()
+    assert f"'ADSP_LIBRARY_PATH={folder};/vendor/dsp;/dsp'" in text
+    with pytest.raises(ConfigError, match="ADSP_LIBRARY_PATH separates folders by `;`, not by `:`") as caught:
+        plan.environment({"ADSP_LIBRARY_PATH": "/a:/b"}, folder)
+    assert "'/a;/b'" in caught.value.hints[0]
+    with pytest.raises(ConfigError, match="LD_LIBRARY_PATH separates folders by `:`"):
+        plan.environment({"LD_LIBRARY_PATH": "/a;/b"}, folder)
+    assert "ADSP_LIBRARY_PATH" not in some(planned(sdk, backend="gpu")).environment({}, folder)
