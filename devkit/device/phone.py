@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit import output
-from devkit.device import processes, workdir
+from devkit.device import processes, survey, workdir
 from devkit.device.connection import CONNECT_TIMEOUT_S, Deadline, ask, open_service
 from devkit.device.processes import ProcessEntry
 from devkit.device.properties import FACTS_SCRIPT, Facts, fingerprint, parse_facts, parse_properties
@@ -70,6 +70,7 @@ class Device:
         self.server = server
         self.round_trips = 0
         self._writable: dict[str, str] = {}
+        self._trials: dict[str, tuple[str, ...]] = {}
 
     def __repr__(self) -> str:
         return f"Device({self.serial!r}, {self.server.name})"
@@ -266,6 +267,36 @@ class Device:
         with self._sync(f"listing {remote}") as session:
             return session.list_dir(remote)
 
+    def survey(self, preferred: str, more: str = "") -> bytes:
+        """Ask for the properties, for a folder to work in, and for more, in one round trip.
+
+        Afterwards `properties` and `writable_dir(preferred)` cost none.
+
+        Args:
+            more: shell text that runs in the same command; `$dir` is the folder that was found.
+
+        Returns:
+            what `more` printed; empty when there is no folder to work in.
+
+        Raises:
+            DeviceError: the answer is not whole.
+        """
+        script, mark = survey.survey_script(preferred, more)
+        said = survey.parse_survey(self.report(script), mark)
+        self.__dict__["properties"] = parse_properties(said.properties)
+        if preferred.startswith("/"):
+            self._trials[preferred] = said.trial
+        return said.more
+
+    def report(self, script: str, *, timeout_s: float | None = SHELL_TIMEOUT_S) -> bytes:
+        """What a script prints, in as few packets as the phone can make of it; its exit code is not known."""
+        if "shell_v2" not in self.features:
+            return self.shell(script, timeout_s=timeout_s).stdout
+        line = survey.packed(script)
+        with self._open(line, pty=False, term=None, stdin_bytes=0, doing="looking at the phone") as stream:
+            stream.close_stdin()
+            return survey.read_packed(stream, timeout_s)
+
     def writable_dir(self, preferred: str) -> str:
         """A folder in which files can be written and run: `preferred` if the phone agrees.
 
@@ -282,13 +313,15 @@ class Device:
             )
         if preferred in self._writable:
             return self._writable[preferred]
-        said = self.shell(workdir.trial_script(preferred))
-        folder, refused = workdir.parse_trial(said.text.splitlines())
+        lines = self._trials.pop(preferred, None)
+        if lines is None:
+            lines = tuple(self.shell(workdir.trial_script(preferred)).text.splitlines())
+        folder, refused = workdir.parse_trial(lines)
         if folder is None:
             raise DeviceError(
                 f"the phone {self.serial} has no folder in which programs can be put and run",
                 where=PHONE,
-                evidence="\n".join(refused) or _tail(said.stderr or said.stdout),
+                evidence="\n".join(refused) or "\n".join(lines),
                 hints=["set device.dir to a folder that the shell user may write", "free space on the phone"],
             )
         if folder != preferred:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from devkit.device import failures
-from devkit.device.connection import Deadline, wait_for
+from devkit.device.connection import Deadline, acknowledge_now, wait_for
 from devkit.device.quoting import quote_word
 from devkit.device.servers import AdbServer
 
@@ -98,7 +98,9 @@ class ShellStream:
                     raise failures.silent(
                         self._server, serial=self._serial, doing=self._doing, timeout_s=deadline.timeout_s
                     )
-            return self._sock.recv(_RECEIVE_BYTES)
+            data = self._sock.recv(_RECEIVE_BYTES)
+            acknowledge_now(self._sock)
+            return data
         except (OSError, ValueError):
             # ValueError: another thread closed the socket, its number is -1.
             return b""

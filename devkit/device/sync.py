@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from devkit.device import failures
 from devkit.device.compression import Encoder, codec_for
-from devkit.device.connection import wait_for
+from devkit.device.connection import acknowledge_now, wait_for
 from devkit.device.servers import AdbServer
 from devkit.errors import PHONE, DeviceError, FileError
 
@@ -321,6 +321,7 @@ class SyncSession:
             raise self._lost(os.strerror(error.errno or 0)) from None
         if not data:
             raise self._lost()
+        acknowledge_now(self._sock)
         self._inbox += data
 
     def _refused(self, remote: str, words: bytes) -> DeviceError:

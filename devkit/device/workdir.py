@@ -20,7 +20,7 @@ try() {
     chmod 755 "$trial" 2>/dev/null
     said=$("$trial" 2>&1); code=$?
     rm -f "$trial"
-    if [ $code = 7 ]; then echo "yes $1"; return 0; fi
+    if [ $code = 7 ]; then echo "yes $1"; dir=$1; return 0; fi
     echo "no $1: files there cannot be run: $said"
   else
     rm -f "$trial" 2>/dev/null
@@ -33,7 +33,10 @@ try() {
 
 
 def trial_script(preferred: str) -> str:
-    """The script that tries folders in order and prints `yes FOLDER`, or `no FOLDER: why`, for each."""
+    """The script that tries folders in order and prints `yes FOLDER`, or `no FOLDER: why`, for each.
+
+    `$dir` is then the folder that will do.
+    """
     words = [quote_word(folder) for folder in dict.fromkeys((preferred, *FALLBACK_FOLDERS))]
     tries = [f"try {word}" for word in words]
     tries.append('{ [ -n "$TMPDIR" ] && try "$TMPDIR/devkit"; }')

@@ -14,6 +14,7 @@ from devkit import engine, output, process
 from devkit.config import AppConfig, Config
 from devkit.errors import DevkitError, FileError, UsageError
 from devkit.ndk.qnn_sets import vendor_libraries
+from devkit.runtime.app_folder import AppFolder, survey
 from devkit.runtime.closure import TOOLCHAIN, Closure, OpenedFile, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
@@ -30,7 +31,7 @@ class LocalApp:
     """An app as it stands on this machine: its program and where its libraries are.
 
     `build_lines` are the command lines that build it, for people; `options` its CMake options; `opened`
-    libraries of the build that it opens at run time.
+    libraries of the build that it opens at run time; `seen` is what the phone holds of it.
     """
 
     app: AppConfig
@@ -41,6 +42,7 @@ class LocalApp:
     build_lines: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     opened: tuple[OpenedFile, ...] = ()
+    seen: AppFolder | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,14 @@ def build_app(
         BuildError, ToolMissing: the build failed.
     """
     app, path = find_app(config, name)
+    # Before anything else is asked of the phone: its answer holds all of it.
+    seen = survey(device, config.device.dir, app.name)
     facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
     if path is not None:
         search = [SearchDir(path.parent, "beside the program")]
         if facts.libc == "glibc":
             search += _runtime_dirs(engine.host_toolchain())
-        return LocalApp(app, path, search=tuple(search))
+        return LocalApp(app, path, search=tuple(search), seen=seen)
     if name not in config.apps and config.source.is_dir() and engine.detect_engine(config.source) is None:
         raise _unknown(config, name, ())
     plan = engine.plan_for(config, profile or app.profile, device=facts)
@@ -140,6 +144,7 @@ def build_app(
         tuple(plan.command_lines()),
         plan.options,
         opened,
+        seen,
     )
 
 
@@ -176,6 +181,7 @@ def prepare_app(
         device_dir=folder,
         stripper=_stripper(config, device),
         extra=qnn.manifest() if qnn else (),
+        seen=local.seen,
     )
     return PreparedApp(local, closure, plan, folder, qnn)
 

@@ -6,9 +6,8 @@ import json
 import os
 import posixpath
 import re
-import secrets
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from devkit import output
 from devkit.config import FileMapping
 from devkit.errors import DeployError, FileError
+from devkit.runtime.app_folder import MANIFEST, AppFolder, look
 from devkit.runtime.hashes import HashCache, regular_files
 from devkit.runtime.staging import Arrival, place_files
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from devkit.runtime.closure import Closure
     from devkit.symbols import Stripper
 
-MANIFEST = ".devkit-manifest.json"
 _SHOWN_SKIPPED = 3
 # Runtimes of the sanitizers: libasan.so.8, libclang_rt.hwasan-aarch64-android.so, …
 _SANITIZER = re.compile(r"^lib(clang_rt\.)?(hwa|a|l|t|m|ub)san(_standalone|_minimal)?\b")
@@ -125,8 +124,9 @@ def plan_deployment(
     device_dir: str,
     stripper: Stripper | None = None,
     extra: Iterable[tuple[str, Path, str]] = (),
+    seen: AppFolder | None = None,
 ) -> DeployPlan:
-    """Compare what an app needs with what its folder on the phone holds. One shell round trip.
+    """Compare what an app needs with what its folder on the phone holds. At most one round trip.
 
     Args:
         app: names the app's folder below `device_dir`.
@@ -135,6 +135,7 @@ def plan_deployment(
             as they are.
         files: data files and folders of the app.
         extra: (path on the phone, local file, reason) of further files.
+        seen: what is there, as far as it is known; looked at again when that was a while ago.
 
     Raises:
         DeployError: a data file does not exist, or two files want the same place.
@@ -153,7 +154,8 @@ def plan_deployment(
     for remote, local, reason in extra:
         _claim(wanted, remote, local, reason)
 
-    manifest, present = _look(device, folder)
+    if seen is None or seen.path != folder or not (seen.is_fresh and seen.is_whole):
+        seen = look(device, folder)
     planned: list[DeployFile] = []
     statuses = {local: _status(local) for local, _ in wanted.values()}
     total = sum(status.st_size for status in statuses.values())
@@ -164,7 +166,7 @@ def plan_deployment(
             executable = bool(status.st_mode & stat.S_IXUSR) or remote == closure.files[0].name
             copy = stripper.stripped(elves[remote], hashes.sha256) if stripper and remote in elves else None
             sent_size = copy.stat().st_size if copy else status.st_size
-            action, why = _compare(remote, digest, sent_size, copy is not None, manifest, present)
+            action, why = _compare(remote, digest, sent_size, copy is not None, seen)
             planned.append(
                 DeployFile(
                     local=local,
@@ -263,41 +265,14 @@ def _status(local: Path) -> os.stat_result:
         raise FileError(f"{local} cannot be read", evidence=str(error)) from None
 
 
-def _look(device: Device, folder: str) -> tuple[Mapping[str, Any], Mapping[str, tuple[int, int]]]:
-    """The manifest of a folder, and (size, mtime) of each file that is really there."""
-    from devkit.device import quote
-
-    mark = secrets.token_hex(8)
-    result = device.shell(
-        f"cd {quote([folder])} 2>/dev/null || exit 0; cat {MANIFEST} 2>/dev/null; echo; echo {mark}; "
-        "find . -type f -exec stat -c '%s %Y %n' {} +",
-        timeout_s=60,
-    )
-    head, _, tail = result.stdout.decode("utf-8", "surrogateescape").partition(f"\n{mark}\n")
-    try:
-        files = json.loads(head)["files"] if head.strip() else {}
-        manifest = {k: v for k, v in files.items() if isinstance(v, dict)}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        # Half a manifest proves nothing: everything travels again.
-        manifest = {}
-    present: dict[str, tuple[int, int]] = {}
-    for line in tail.splitlines():
-        size, _, rest = line.partition(" ")
-        mtime, _, name = rest.partition(" ")
-        if size.isdigit() and mtime.lstrip("-").isdigit():
-            present[posixpath.normpath(name)] = (int(size), int(mtime))
-    return manifest, present
-
-
 def _compare(
     remote: str,
     digest: str,
     size: int,
     stripped: bool,
-    manifest: Mapping[str, Any],
-    present: Mapping[str, tuple[int, int]],
+    seen: AppFolder,
 ) -> tuple[str, str]:
-    known, there = manifest.get(remote), present.get(remote)
+    known, there = seen.manifest.get(remote), seen.present.get(remote)
     if there is None:
         return "push", NOT_THERE
     if known is None:

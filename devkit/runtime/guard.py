@@ -9,14 +9,16 @@ every process of the guarded session.
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from typing import TYPE_CHECKING
 
+from devkit import output
 from devkit.device import quote
-from devkit.errors import DeviceError, OperationTimeout
+from devkit.errors import DeviceError, DevkitError, OperationTimeout
 
 if TYPE_CHECKING:
-    from devkit.device import Device
+    from devkit.device import Device, ShellStream
 
 # The session id is field 6 of /proc/PID/stat; the command name in field 2 may hold blanks and
 # parentheses, so fields are counted behind the last ')'.
@@ -55,9 +57,9 @@ END_TIMEOUT_S = 5.0
 
 
 class Guard:
-    """Watches over one session of processes on the phone. Use as a context manager.
+    """Watches over one session of processes on the phone; ended by `release` or `kill`.
 
-    `prefix` is shell text to put before the guarded command: it makes the command's session
+    It is started beside the program, not before it: that saves a round trip. `prefix` is shell text to put before the guarded command: it makes the command's session
     known to the guard. The command itself must be `exec`ed or run in that same shell.
     """
 
@@ -65,7 +67,9 @@ class Guard:
         self._device = device
         self._file = f"{folder}/.devkit-guard-{secrets.token_hex(8)}"
         script = _GUARD.format(file=quote([self._file]), grace_steps=int(GRACE_S * 10))
-        self._stream = device.open_shell(script, doing="starting a guard")
+        self._stream: ShellStream | None = None
+        self._opening = threading.Thread(target=self._open, args=(script,), daemon=True)
+        self._opening.start()
 
     @property
     def prefix(self) -> str:
@@ -80,6 +84,13 @@ class Guard:
             f'[ "$4" = "$$" ] && echo "$$" > {file}; set --; '
         )
 
+    def _open(self, script: str) -> None:
+        try:
+            self._stream = self._device.open_shell(script, doing="starting a guard")
+        except DevkitError as error:
+            # Where the phone is gone, starting the program says so.
+            output.current().detail(f"no guard watches over the program: {error.what}")
+
     def release(self) -> None:
         """The guarded command has ended by itself: nothing to kill."""
         self._end(b"done\n")
@@ -90,16 +101,20 @@ class Guard:
 
     def _end(self, last_word: bytes) -> None:
         """Never raises for a lost phone: the guard there acts on the lost connection by itself."""
+        self._opening.join()
+        stream = self._stream
+        if stream is None:
+            return
         try:
             if last_word:
-                self._stream.write_stdin(last_word)
-            self._stream.close_stdin()
+                stream.write_stdin(last_word)
+            stream.close_stdin()
             # Before Android 7 only closing the connection is seen by the guard: nothing to wait for.
             if "shell_v2" in self._device.features:
                 deadline = time.monotonic() + END_TIMEOUT_S
-                while self._stream.read(timeout_s=max(0.0, deadline - time.monotonic()))[0] != "exit":
+                while stream.read(timeout_s=max(0.0, deadline - time.monotonic()))[0] != "exit":
                     pass
         except (DeviceError, OperationTimeout):
             pass
         finally:
-            self._stream.close()
+            stream.close()
