@@ -59,7 +59,8 @@ END_TIMEOUT_S = 5.0
 class Guard:
     """Watches over one session of processes on the phone; ended by `release` or `kill`.
 
-    It is started beside the program, not before it: that saves a round trip. `prefix` is shell text to put before the guarded command: it makes the command's session
+    It is started beside the program, not before it: that saves a round trip. `prefix` is shell text to
+    put before the guarded command: it makes the command's session
     known to the guard. The command itself must be `exec`ed or run in that same shell.
     """
 
