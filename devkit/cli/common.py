@@ -125,6 +125,7 @@ def prepare_app(
     device_dir: str | None,
     ndk: str | None,
     build: bool,
+    prune: bool = False,
 ) -> tuple[Config, Device, PreparedApp]:
     """From the options that deploy, run and debug share to an app that is built and planned.
 
@@ -132,10 +133,11 @@ def prepare_app(
 
     Args:
         build: False takes what the last build made.
+        prune: plan to remove what earlier deployments left.
     """
     from devkit import runtime
 
     config = load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = pick_device(config, serial)
     local = runtime.build_app(config, device, name, profile=profile, build=build)
-    return config, device, runtime.prepare_app(config, device, local)
+    return config, device, runtime.prepare_app(config, device, local, prune=prune)

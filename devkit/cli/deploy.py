@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from devkit import output
@@ -18,22 +20,27 @@ def deploy(
     device_dir: common.DeviceDir = None,
     ndk: common.NdkChoice = None,
     no_build: common.NoBuild = False,
+    prune: Annotated[
+        bool,
+        typer.Option("--prune", help="Remove what devkit put there for earlier deployments of APP."),
+    ] = False,
     dry_run: common.DryRun = False,
 ) -> None:
     """Build APP and push what changed: the program, its libraries, its files."""
     from devkit import runtime
 
     _, device, prepared = common.prepare_app(
-        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=not no_build
+        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=not no_build, prune=prune
     )
     if not dry_run:
         runtime.deploy_app(device, prepared)
     plan = prepared.plan
     if dry_run:
         text = plan.as_text()
-    elif plan.to_push:
+    elif not plan.is_done:
         size = output.human_bytes(plan.push_bytes)
         text = f"pushed {len(plan.to_push)} of {len(plan.files)} files ({size}) to {plan.folder}"
+        text += f", removed {len(plan.removed)}" if plan.removed else ""
     else:
         text = f"nothing to push: all {len(plan.files)} files in {plan.folder} are up to date"
     output.current().data({**plan.as_dict(), "dry_run": dry_run}, text)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from devkit.runtime.commit import FINISH
+
 if TYPE_CHECKING:
     from devkit.device import Device
 
@@ -17,14 +19,11 @@ MANIFEST = ".devkit-manifest.json"
 FRESH_S = 3.0
 
 # `$dir` is the folder above. A deployment that was decided and then interrupted is finished first
-# (see staging.py). df: free space on the first line, however long the device's name is.
+# (see commit.py). df: free space on the first line, however long the device's name is.
 _SCRIPT = """\
 df -k "$dir" | tail -n +2 | tr '\\n' ' '; echo
 cd "$dir"/{app} 2>/dev/null || exit 0
-for commit in .devkit-commit-*/commit.sh; do
-  [ ! -f "$commit" ] || sh "$commit" >/dev/null
-done
-cat {manifest}; echo; echo '{mark}'
+{finish}cat {manifest}; echo; echo '{mark}'
 find . -type f -exec stat -c '%s %Y %n' {{}} +
 echo '{end}'
 """
@@ -63,7 +62,7 @@ def look_script(app: str) -> str:
     """Shell text that tells what is in the folder of an app below `$dir`."""
     from devkit.device import quote
 
-    return _SCRIPT.format(app=quote([app]), manifest=MANIFEST, mark=_MARK, end=_END)
+    return _SCRIPT.format(app=quote([app]), manifest=MANIFEST, mark=_MARK, end=_END, finish=FINISH)
 
 
 def parse_look(output: bytes, path: str) -> AppFolder:

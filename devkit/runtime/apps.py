@@ -149,7 +149,7 @@ def build_app(
 
 
 def prepare_app(
-    config: Config, device: Device, local: LocalApp, *, device_dir: str | None = None
+    config: Config, device: Device, local: LocalApp, *, device_dir: str | None = None, prune: bool = False
 ) -> PreparedApp:
     """Plan a deployment. Nothing on the phone changes, except that the folder is made.
 
@@ -182,6 +182,7 @@ def prepare_app(
         stripper=_stripper(config, device),
         extra=qnn.manifest() if qnn else (),
         seen=local.seen,
+        prune=prune,
     )
     return PreparedApp(local, closure, plan, folder, qnn)
 

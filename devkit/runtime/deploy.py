@@ -6,6 +6,7 @@ import json
 import os
 import posixpath
 import re
+import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from devkit.config import FileMapping
 from devkit.errors import DeployError, FileError
 from devkit.runtime.app_folder import MANIFEST, AppFolder, look
 from devkit.runtime.hashes import HashCache, regular_files
-from devkit.runtime.staging import Arrival, place_files
+from devkit.runtime.staging import Arrival, Manifest, disk_full, place_files
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -58,12 +59,23 @@ class DeployFile:
 
 @dataclass(frozen=True)
 class DeployPlan:
-    """Everything `apply_plan` will do. `folder` is the app's absolute folder on the phone."""
+    """Everything `apply_plan` will do.
+
+    `folder` is the app's absolute folder on the phone, `seen` what it held, `removed` names files below it
+    that devkit has put there and nobody wants any more.
+    """
 
     serial: str
     folder: str
     program: str
     files: tuple[DeployFile, ...]
+    seen: AppFolder
+    removed: tuple[str, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self.to_push and not self.removed
 
     @property
     def to_push(self) -> tuple[DeployFile, ...]:
@@ -87,6 +99,8 @@ class DeployPlan:
             "program": self.program,
             "push_files": len(self.to_push),
             "push_bytes": self.push_bytes,
+            "removed": list(self.removed),
+            "free_bytes": self.seen.free_bytes,
             "files": [
                 {
                     "local": str(f.local),
@@ -108,6 +122,17 @@ class DeployPlan:
         rows: list[tuple[str, ...]] = [
             (f.action, f.remote, output.human_bytes(f.size), _sent(f), f.reason, f.why) for f in self.files
         ]
+        rows += [
+            (
+                "remove",
+                name,
+                output.human_bytes(self.seen.present[name][0]),
+                "-",
+                "--prune",
+                "no longer wanted",
+            )
+            for name in self.removed
+        ]
         total = f"{len(self.to_push)} of {len(self.files)} files, {output.human_bytes(self.push_bytes)}"
         return (
             output.table(rows, ("ACTION", "FILE", "SIZE", "SENT", "BECAUSE", "STATE"))
@@ -125,6 +150,7 @@ def plan_deployment(
     stripper: Stripper | None = None,
     extra: Iterable[tuple[str, Path, str]] = (),
     seen: AppFolder | None = None,
+    prune: bool = False,
 ) -> DeployPlan:
     """Compare what an app needs with what its folder on the phone holds. At most one round trip.
 
@@ -136,6 +162,7 @@ def plan_deployment(
         files: data files and folders of the app.
         extra: (path on the phone, local file, reason) of further files.
         seen: what is there, as far as it is known; looked at again when that was a while ago.
+        prune: remove what devkit has put there for an earlier deployment and nobody has changed since.
 
     Raises:
         DeployError: a data file does not exist, or two files want the same place.
@@ -182,36 +209,50 @@ def plan_deployment(
                     why=why,
                 )
             )
-    return DeployPlan(device.serial, folder, closure.files[0].name, tuple(planned))
+    obsolete = [name for name in seen.manifest if name not in wanted and _is_ours(seen, name)]
+    removed = tuple(sorted(obsolete)) if prune else ()
+    return DeployPlan(device.serial, folder, closure.files[0].name, tuple(planned), seen, removed)
 
 
 def apply_plan(device: Device, plan: DeployPlan) -> None:
-    """Make the phone's folder what the plan says; the manifest is written when all is in place.
-
-    After a failure on the way the phone holds what it held before.
+    """Make the phone's folder what the plan says: all of it, or after a failure nothing.
 
     Raises:
-        DeployError: the phone refused a file (disk full, no permission).
-        DeviceError: the phone or the link went away.
+        DeployError: no room, no permission, files arrive damaged, or somebody else deployed meanwhile.
+        DeviceError: the phone or the link went away; says what the phone holds.
     """
-    pushing = plan.to_push
-    if not pushing:
+    if plan.is_done:
         return
-    manifest = {
-        "version": 1,
-        "files": {
-            f.remote: {
-                "sha256": f.sha256,
-                "size": f.sent_size,
-                "mtime": f.mtime_s,
-                "stripped": f.is_stripped,
-            }
-            for f in plan.files
-        },
+    pushing, free = plan.to_push, plan.seen.free_bytes
+    if free is not None and plan.push_bytes > free:
+        needed, left = output.human_bytes(plan.push_bytes), output.human_bytes(free)
+        raise disk_full(device, plan.folder, f"{needed} have to travel, {left} are free")
+    entries = {
+        f.remote: {"sha256": f.sha256, "size": f.sent_size, "mtime": f.mtime_s, "stripped": f.is_stripped}
+        for f in plan.files
     }
-    arrivals = [Arrival(f.sent, f.remote, f.mode, f.mtime_s, is_new=f.why == NOT_THERE) for f in pushing]
-    content = json.dumps(manifest, indent=1, sort_keys=True).encode()
-    place_files(device, plan.folder, arrivals, (MANIFEST, content), plan.push_bytes)
+    # What stays there from earlier deployments is still devkit's: a later --prune may remove it.
+    kept = {
+        name: entry
+        for name, entry in plan.seen.manifest.items()
+        if name not in entries and name not in plan.removed and _is_ours(plan.seen, name)
+    }
+    with HashCache() as hashes:
+        arrivals = [
+            Arrival(f.sent, f.remote, f.mode, f.mtime_s,
+                    hashes.sha256(f.sent) if f.is_stripped else f.sha256, is_new=f.why == NOT_THERE)
+            for f in pushing
+        ]  # fmt: skip
+    number = secrets.token_hex(8)
+    content = json.dumps({"version": 1, "id": number, "files": {**kept, **entries}}, indent=1, sort_keys=True)
+    manifest = Manifest(MANIFEST, content.encode(), number, plan.seen.manifest_id)
+    place_files(device, plan.folder, arrivals, manifest, plan.push_bytes, removed=plan.removed)
+
+
+def _is_ours(seen: AppFolder, name: str) -> bool:
+    """Whether a file is as devkit has put it there."""
+    known = seen.manifest[name]
+    return seen.present.get(name) == (known.get("size"), known.get("mtime"))
 
 
 def _claim(wanted: dict[str, tuple[Path, str]], remote: str, local: Path, reason: str) -> None:

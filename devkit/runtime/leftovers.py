@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from devkit.runtime.staging import PREFIX as STAGING_PREFIX
+from devkit.runtime.commit import STAGING_PREFIX
 from devkit.runtime.staging import STALE_MINUTES
 
 if TYPE_CHECKING:

@@ -1,0 +1,147 @@
+"""The scripts with which a deployment that has arrived takes its place on the phone: all of it or nothing.
+
+The staging folder is renamed: from then on the deployment is decided, and its own script, which can be
+repeated, moves the files. If the phone restarts in between, the next look at the folder (app_folder.py)
+runs that script again. Until the renaming nothing of the deployment counts.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+
+STAGING_PREFIX = ".devkit-staging-"
+COMMIT_PREFIX = ".devkit-commit-"
+SCRIPT = "commit.sh"
+# In the folder above those of the apps. Where a phone has no flock nothing keeps two deployments apart.
+LOCK = ".devkit-lock"
+
+# Exit codes of the deciding script.
+DAMAGED, OVERTAKEN = 98, 97
+
+# Words of one command: a program is started for each command, and its arguments have a limit.
+WORDS = 100
+
+# It goes on when the link breaks. Files that an earlier run has moved are not there any more.
+_PLACE = """\
+trap '' HUP
+place() {
+  to=$1; shift
+  mv -f "$@" "$to" 2>/dev/null && return
+  for file; do [ ! -e "$file" ] || mv -f "$file" "$to" || exit 1; done
+}
+"""
+
+# sha256sum puts a backslash before the hash of a file whose name holds one.
+_VERIFY = """\
+bad=
+hashes() { sha256sum "$@" | sed 's/^\\\\//' | cut -c1-64 | tr '\\n' ' '; }
+alone() { [ "$(sha256sum < "$2" | cut -c1-64)" = "$1" ] || { echo "$2"; bad=1; }; }
+same() {
+  want=$1; shift
+  [ $# = 1 ] || [ "$(hashes "$@")" != "$want" ] || return 0
+  for file; do alone "${want%% *}" "$file"; want=${want#* }; done
+}
+if command -v sha256sum >/dev/null 2>&1; then
+"""
+
+_DECIDE = """\
+: >> {lock}
+(
+  ! command -v flock >/dev/null 2>&1 || flock -x 0
+  for earlier in {commit_prefix}*/{script}; do [ ! -f "$earlier" ] || sh "$earlier" || exit 1; done
+  id=$(sed -n 's/^ *"id": "\\([0-9a-f]*\\)".*/\\1/p' {manifest} 2>/dev/null)
+  [ "$id" = "{expected}" ] || exit {overtaken}
+  mv {staging} {commit} || exit 1
+  sh {commit}/{script}
+) < {lock}
+"""
+
+# Part of a look at the folder; `$dir` is the one above. Nothing is locked where nothing is to be done.
+FINISH = f"""\
+for commit in {COMMIT_PREFIX}*/{SCRIPT}; do
+  [ ! -f "$commit" ] || (
+    ! command -v flock >/dev/null 2>&1 || flock -x 0
+    [ ! -f "$commit" ] || sh "$commit" >/dev/null
+  ) < "$dir"/{LOCK}
+done
+"""
+
+
+def commit_script(
+    folder: str, commit: str, places: Mapping[str, Sequence[str]], removed: Sequence[str], last: str
+) -> str:
+    """What moves the files of a decided deployment; it can be repeated.
+
+    Args:
+        folder: the app's absolute folder.
+        commit: the name of the decided folder in it.
+        places: by absolute target folder, the paths of its files below `commit`.
+        removed: files below `folder` that go away; folders that are empty then go, too.
+        last: the file that is moved when all others are in place.
+    """
+    from devkit.device import quote
+
+    lines = [_PLACE + f"cd {quote([folder])} || exit 1"]
+    for target, files in places.items():
+        staged = [posixpath.join(commit, file) for file in files]
+        lines += _chunks(["place", target + "/"], staged)
+    lines += _chunks(["rm", "-f"], [posixpath.join(folder, file) for file in removed])
+    emptied = {parent for file in removed for parent in _parents(file)}
+    lines += [
+        f"rmdir {quote([posixpath.join(folder, parent)])} 2>/dev/null"
+        for parent in sorted(emptied, key=lambda parent: -parent.count("/"))
+    ]
+    lines += [quote(["place", folder + "/", posixpath.join(commit, last)]), quote(["rm", "-rf", commit]), ""]
+    return "\n".join(lines)
+
+
+def decide_script(
+    folder: str, staging: str, hashes: Mapping[str, str], *, commit: str, manifest: str, expected: str
+) -> str:
+    """Compare what has arrived with its hashes, decide the deployment, and have its script run.
+
+    It ends with DAMAGED (and the files' paths on stdout), OVERTAKEN when somebody else has deployed since
+    the folder was looked at, or 0. Any other exit code means that nothing was decided.
+
+    Args:
+        folder: the app's absolute folder.
+        staging: the name of the folder in it where the files are.
+        hashes: by path below `staging`, the SHA-256 in hexadecimal.
+        commit: the name of the folder once it is decided.
+        expected: the id in the manifest that was looked at; "" where there was none.
+    """
+    from devkit.device import quote
+
+    # Until it is decided, a broken link ends it: what has been said to be unchanged must stay so.
+    lines = [f"cd {quote([folder])} || exit 1", _VERIFY + ":"]
+    # A line break in a name would be one in sha256sum's output.
+    odd = [file for file in hashes if "\n" in file]
+    plain = [file for file in hashes if "\n" not in file]
+    groups = [plain[start : start + WORDS] for start in range(0, len(plain), WORDS)] + [[f] for f in odd]
+    for group in groups:
+        want = "".join(hashes[file] + " " for file in group)
+        lines.append(quote(["same", want, *(posixpath.join(staging, file) for file in group)]))
+    lines += [f'fi\n[ -z "$bad" ] || exit {DAMAGED}']
+    lines.append(
+        _DECIDE.format(
+            lock=quote([posixpath.join(posixpath.dirname(folder), LOCK)]), commit_prefix=COMMIT_PREFIX,
+            script=SCRIPT, manifest=manifest, expected=expected, overtaken=OVERTAKEN, staging=staging,
+            commit=commit,
+        )
+    )  # fmt: skip
+    return "\n".join(lines)
+
+
+def _chunks(program: Sequence[str], words: Iterable[str]) -> list[str]:
+    from devkit.device import quote
+
+    listed = list(words)
+    return [quote([*program, *listed[start : start + WORDS]]) for start in range(0, len(listed), WORDS)]
+
+
+def _parents(file: str) -> list[str]:
+    found = []
+    while file := posixpath.dirname(file):
+        found.append(file)
+    return found
