@@ -27,6 +27,9 @@ class AppConfig:
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     backend: str = "none"
+    cwd: str | None = None
+    pull: tuple[str, ...] = ()
+    stdin_end: str | None = None
 
 
 @dataclass(frozen=True)

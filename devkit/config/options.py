@@ -70,6 +70,18 @@ APP_OPTIONS = (
     Option("args", "list", "arguments when none are given after --"),
     Option("env", "variables", "environment variables on the phone"),
     Option(
+        "cwd", "text", "working directory on the phone, relative to the app's folder (default: that folder)"
+    ),
+    Option(
+        "pull", "list", "outputs that come back after a run: globs (`out/*.bin`, `**/*.json`) relative to cwd"
+    ),
+    Option(
+        "stdin_end",
+        "text",
+        "line to send when standard input ends, for programs that do not notice the end "
+        "(default for llm_demo: /exit)",
+    ),
+    Option(
         "backend",
         "choice",
         "which QNN libraries travel along, all from one SDK; htp: online or offline as the "

@@ -4,23 +4,84 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from devkit import output
 from devkit.device.connection import Deadline
 from devkit.device.failures import PhoneLost
 from devkit.device.phone import Device
 from devkit.device.shell import ShellStream
+from devkit.errors import FileError, OperationTimeout
 
 _STDIN_FD = 0
 _READ_BYTES = 64 * 1024
+STOP_CHECK_S = 0.25
+_FORWARD_END_S = 1.0
+
+
+class StreamStopped(Exception):
+    """`join_terminal` was told to stop; the command may still be running on the phone."""
+
+
+class Input:
+    """Where a command's stdin comes from. Made by `Input.opened`.
+
+    Attributes:
+        fd: what is read.
+        last_line: sent when it has ended and is no terminal, for programs that do not notice the end.
+    """
+
+    def __init__(self, fd: int = _STDIN_FD, *, last_line: str | None = None) -> None:
+        self.fd = fd
+        self.last_line = last_line
+
+    @staticmethod
+    @contextlib.contextmanager
+    def opened(file: Path | None = None, *, last_line: str | None = None) -> Iterator[Input]:
+        """This process's stdin, or a file from its beginning.
+
+        Raises:
+            FileError: it cannot be read.
+        """
+        if file is None:
+            yield Input(last_line=last_line)
+            return
+        try:
+            fd = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except OSError as error:
+            raise FileError(
+                f"{file} cannot be read for standard input", evidence=os.strerror(error.errno or 0)
+            ) from None
+        with os.fdopen(fd, "rb", closefd=True) as opened:
+            yield Input(opened.fileno(), last_line=last_line)
+
+    @property
+    def is_terminal(self) -> bool:
+        return os.isatty(self.fd)
+
+    def ending(self, last_byte: bytes) -> bytes:
+        """What is sent at the end, behind `last_byte` (empty: nothing was sent before)."""
+        if self.last_line is None or self.is_terminal:
+            return b""
+        line = self.last_line.encode("utf-8", "surrogateescape") + b"\n"
+        return line if last_byte in (b"", b"\n") else b"\n" + line
 
 
 def join_terminal(
-    device: Device, command: str, *, timeout_s: float | None = None, doing: str | None = None
+    device: Device,
+    command: str,
+    *,
+    timeout_s: float | None = None,
+    doing: str | None = None,
+    source: Input | None = None,
+    tty: bool | None = None,
+    stopped: Callable[[], bool] | None = None,
 ) -> int:
     """Run a command on the phone with this process's stdin, stdout and stderr; return its exit code.
 
@@ -31,29 +92,35 @@ def join_terminal(
         command: a line for the phone's sh; empty for a login shell.
         timeout_s: how long it may take in all.
         doing: what it is for, for messages, as "running llm_demo".
+        source: its stdin (default: this process's).
+        tty: whether it gets a pty (default: when stdin and stdout are a terminal). The end of an input
+            that is no terminal arrives on a pty as Ctrl-D.
+        stopped: asked about every STOP_CHECK_S seconds; True ends the connection.
 
     Raises:
         KeyboardInterrupt: the user hung up (`~.`).
+        StreamStopped: `stopped` said so.
         OperationTimeout: it was still running after `timeout_s`.
         PhoneLost, DeviceNotReady: as `Device.open_shell`.
     """
-    if _has_raw_mode() and sys.stdin.isatty() and sys.stdout.isatty():
-        return _with_pty(device, command, timeout_s, doing)
-    with device.open_shell(command, doing=doing) as stream:
-        threading.Thread(target=_forward, args=(stream, None), daemon=True).start()
-        return _show(stream, timeout_s)
-
-
-def _with_pty(device: Device, command: str, timeout_s: float | None, doing: str | None) -> int:
-    term = os.environ.get("TERM")
-    stream = device.open_shell(command, pty=True, term=term, size=_terminal_size(), doing=doing)
-    with stream, _raw_terminal(), _follow_size(stream):
-        keys = HangUpKeys()
-        threading.Thread(target=_forward, args=(stream, keys), daemon=True).start()
+    source = source or Input()
+    at_terminal = _has_raw_mode() and source.is_terminal and sys.stdout.isatty()
+    if tty is None:
+        tty = at_terminal
+    term = os.environ.get("TERM") if tty else None
+    size = _terminal_size() if tty else None
+    with contextlib.ExitStack() as stack:
+        stream = stack.enter_context(device.open_shell(command, pty=tty, term=term, size=size, doing=doing))
+        keys = None
+        if tty and at_terminal:
+            stack.enter_context(_raw_terminal())
+            stack.enter_context(_follow_size(stream))
+            keys = HangUpKeys()
+        stack.enter_context(_forwarded(stream, source, keys, pty=tty))
         try:
-            return _show(stream, timeout_s)
+            return _show(stream, timeout_s, stopped)
         except PhoneLost:
-            if keys.hung_up:
+            if keys is not None and keys.hung_up:
                 raise KeyboardInterrupt from None
             raise
 
@@ -81,30 +148,86 @@ class HangUpKeys:
         return False
 
 
-def _show(stream: ShellStream, timeout_s: float | None) -> int:
+def _show(stream: ShellStream, timeout_s: float | None, stopped: Callable[[], bool] | None) -> int:
     sink = output.current()
     deadline = Deadline(timeout_s)
+    check_at = time.monotonic()
     while True:
-        name, data = stream.read(deadline.left_s())
+        if stopped is not None and time.monotonic() >= check_at:
+            if stopped():
+                raise StreamStopped
+            check_at = time.monotonic() + STOP_CHECK_S
+        left_s = deadline.left_s()
+        wait_s = left_s if stopped is None else min(STOP_CHECK_S, STOP_CHECK_S if left_s is None else left_s)
+        try:
+            name, data = stream.read(wait_s)
+        except OperationTimeout:
+            if stopped is None or deadline.passed():
+                raise
+            continue
         if isinstance(data, int):
             return data
         sink.raw(data, stderr=name == "stderr")
 
 
-def _forward(stream: ShellStream, keys: HangUpKeys | None) -> None:
-    # os.read, not sys.stdin: a thread that waits inside sys.stdin's lock blocks the interpreter's end.
+@contextlib.contextmanager
+def _forwarded(stream: ShellStream, source: Input, keys: HangUpKeys | None, *, pty: bool) -> Iterator[None]:
+    """Pass the input on in a thread, which afterwards takes nothing more of it: the next command may want it."""
+    wake: tuple[int, int] | None = os.pipe() if os.name == "posix" else None
+    forwarding = threading.Thread(
+        target=_forward, args=(stream, source, keys, pty, wake[0] if wake else None), daemon=True
+    )
+    forwarding.start()
+    try:
+        yield
+    finally:
+        if wake is not None:
+            os.close(wake[1])
+            # It may be sending to a command that does not read.
+            stream.close()
+            forwarding.join(_FORWARD_END_S)
+            if not forwarding.is_alive():
+                os.close(wake[0])
+
+
+def _forward(
+    stream: ShellStream, source: Input, keys: HangUpKeys | None, pty: bool, wake_fd: int | None
+) -> None:
+    last_byte = b""
     while True:
-        try:
-            data = os.read(_STDIN_FD, _READ_BYTES)
-        except OSError:
-            data = b""
+        data = _read_or_wake(source.fd, wake_fd)
+        if data is None:
+            return
         if not data:
-            stream.close_stdin()
+            stream.write_stdin(source.ending(last_byte))
+            if pty and not source.is_terminal:
+                # The line discipline's end of file; the first ends a line that has no newline.
+                stream.write_stdin(b"\x04" if last_byte in (b"", b"\n") or source.last_line else b"\x04\x04")
+            else:
+                stream.close_stdin()
             return
         if keys is not None and keys.seen(data):
             stream.close()
             return
         stream.write_stdin(data)
+        last_byte = data[-1:]
+
+
+def _read_or_wake(fd: int, wake_fd: int | None) -> bytes | None:
+    """Some bytes, b"" at the end; None when woken."""
+    # os.read, not sys.stdin: a thread that waits inside sys.stdin's lock blocks the interpreter's end.
+    try:
+        if wake_fd is not None:
+            # poll, not select: that fails for numbers above 1023.
+            poller = select.poll()
+            poller.register(wake_fd, select.POLLIN)
+            poller.register(fd, select.POLLIN)
+            ready = dict(poller.poll())
+            if wake_fd in ready:
+                return None
+        return os.read(fd, _READ_BYTES)
+    except OSError:
+        return b""
 
 
 def _terminal_size() -> tuple[int, int]:

@@ -221,4 +221,4 @@ def server_command(
         listen,
         *([] if waits else ["--", launch.program, *launch.args]),
     ]
-    return f"cd {quote([launch.folder])} && exec {quote(words)}"
+    return f"cd {quote([launch.working_dir])} && exec {quote(words)}"

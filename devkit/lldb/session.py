@@ -245,7 +245,7 @@ def _launch_plan(
         "program": launch.program,
         "args": list(launch.args),
         "env": [f"{key}={value}" for key, value in {**environment, **launch.environment()}.items()],
-        "folder": launch.folder,
+        "folder": launch.working_dir,
         "stdin": terminal if request.batch is None else "/dev/null",
         "stdout": terminal,
         "stderr": terminal,

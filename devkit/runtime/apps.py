@@ -73,7 +73,7 @@ class PreparedApp:
         app = self.local.app
         folder = self.plan.folder
         env = self.qnn.environment(app.env, folder) if self.qnn else app.env
-        return launch_for(folder, self.plan.program, args or app.args, env)
+        return launch_for(folder, self.plan.program, args or app.args, env, cwd=app.cwd)
 
 
 def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:

@@ -19,9 +19,10 @@ from devkit.errors import DeviceError, DevkitError, OperationTimeout
 
 if TYPE_CHECKING:
     from devkit.device import Device, ShellStream
+    from devkit.runtime.root import RootWay
 
-# The session id is field 6 of /proc/PID/stat; the command name in field 2 may hold blanks and
-# parentheses, so fields are counted behind the last ')'.
+# Field 5 of /proc/PID/stat is the process group, field 6 the session; the command name in field 2 may
+# hold blanks and parentheses, so fields are counted behind the last ')'.
 _GUARD = """
 trap '' HUP PIPE
 f={file}
@@ -41,7 +42,8 @@ signal_members() {{
     {{ read -r line < "$stat"; }} 2>/dev/null || continue
     pid=${{line%% *}}
     set -- ${{line##*) }}
-    [ "$4" = "$sid" ] && [ "$1" != Z ] && kill -"$signal" "$pid" 2>/dev/null && found=1
+    [ "$4" = "$sid" ] || [ "$3" = "$sid" ] || continue
+    [ "$1" != Z ] && kill -"$signal" "$pid" 2>/dev/null && found=1
   done
 }}
 for signal in TERM KILL KILL; do
@@ -62,12 +64,18 @@ class Guard:
     It is started beside the program, not before it: that saves a round trip. `prefix` is shell text to
     put before the guarded command: it makes the command's session
     known to the guard. The command itself must be `exec`ed or run in that same shell.
+
+    Args:
+        root: the guarded command runs as root in this way; only a guard that is root can end it.
     """
 
-    def __init__(self, device: Device, folder: str) -> None:
+    def __init__(self, device: Device, folder: str, *, root: RootWay | None = None) -> None:
         self._device = device
+        self._root = root
         self._file = f"{folder}/.devkit-guard-{secrets.token_hex(8)}"
         script = _GUARD.format(file=quote([self._file]), grace_steps=int(GRACE_S * 10))
+        if root is not None:
+            script = f"exec {root.wrap(script)}"
         self._stream: ShellStream | None = None
         self._opening = threading.Thread(target=self._open, args=(script,), daemon=True)
         self._opening.start()
@@ -77,12 +85,14 @@ class Guard:
         """Shell text that tells the guard the session of the shell it runs in.
 
         adbd gives each command a session of its own; where one does not, nothing is written:
-        the session would be adbd's.
+        the session would be adbd's. What su starts may share its session with su's daemon, and has a
+        process group of its own then.
         """
         file = quote([self._file])
+        own = '[ "$3" = "$$" ]' if self._root is not None else '[ "$4" = "$$" ]'
         return (
             "devkit_stat=; read -r devkit_stat < /proc/$$/stat; set -- ${devkit_stat##*) }; "
-            f'[ "$4" = "$$" ] && echo "$$" > {file}; set --; '
+            f'{own} && echo "$$" > {file}; set --; '
         )
 
     def _open(self, script: str) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit.errors import PHONE, OperationTimeout
@@ -12,6 +15,7 @@ from devkit.runtime.guard import Guard
 
 if TYPE_CHECKING:
     from devkit.device import Device
+    from devkit.runtime.root import RootWay
 
 
 # Numbers of Linux, which this machine need not be.
@@ -27,32 +31,57 @@ class Launch:
 
     `library_path` is the value of LD_LIBRARY_PATH: the app's folder comes first, because
     executables of the NDK carry no RUNPATH and vendor images may hold older copies.
+
+    Attributes:
+        folder: the app's folder.
+        cwd: the working directory, relative to the folder or absolute; empty for the folder itself.
+        cpu_mask: the processors it may run on, in hexadecimal as taskset takes it; empty for all.
+        root: how it becomes root; None for the shell user.
     """
 
     program: str
     args: tuple[str, ...]
     folder: str
     env: Mapping[str, str]
+    cwd: str = ""
+    cpu_mask: str = ""
+    root: RootWay | None = None
 
     @property
     def library_path(self) -> str:
         return self.env.get("LD_LIBRARY_PATH", self.folder)
 
+    @property
+    def working_dir(self) -> str:
+        """The absolute working directory."""
+        return posixpath.normpath(posixpath.join(self.folder, self.cwd))
+
     def environment(self) -> dict[str, str]:
         """All variables that are set for the program."""
-        return {**self.env, "LD_LIBRARY_PATH": self.library_path}
+        # One folder: the DSP's loader separates folders by `;`, and takes a `:` for part of a name.
+        dsp_path = self.env.get("ADSP_LIBRARY_PATH", self.folder)
+        return {**self.env, "LD_LIBRARY_PATH": self.library_path, "ADSP_LIBRARY_PATH": dsp_path}
 
-    def shell_text(self) -> str:
-        """The command for the phone's shell: the shell becomes the program."""
+    def shell_text(self, first: str = "") -> str:
+        """The command for the phone's shell: the shell becomes the program.
+
+        Args:
+            first: shell text that runs before, as the same user and in the same shell.
+        """
         from devkit.device import quote
 
         variables = [f"{name}={value}" for name, value in self.environment().items()]
-        return f"cd {quote([self.folder])} && exec {quote(['env', *variables, self.program, *self.args])}"
+        pinned = ["taskset", self.cpu_mask] if self.cpu_mask else []
+        words = [*pinned, "env", *variables, self.program, *self.args]
+        text = f"{first}cd {quote([self.working_dir])} && exec {quote(words)}"
+        return f"exec {self.root.wrap(text)}" if self.root else text
 
 
-def launch_for(folder: str, program: str, args: Sequence[str], env: Mapping[str, str]) -> Launch:
+def launch_for(
+    folder: str, program: str, args: Sequence[str], env: Mapping[str, str], *, cwd: str | None = None
+) -> Launch:
     """The launch of a deployed program: working directory and libraries are its own folder."""
-    return Launch(posixpath.join(folder, program), tuple(args), folder, dict(env))
+    return Launch(posixpath.join(folder, program), tuple(args), folder, dict(env), cwd or "")
 
 
 def signal_name(exit_code: int) -> str | None:
@@ -60,35 +89,81 @@ def signal_name(exit_code: int) -> str | None:
     return _SIGNALS.get(exit_code - 128)
 
 
-def run_program(device: Device, launch: Launch, *, timeout_s: float | None = None) -> int:
+def known_stdin_end(program: str) -> str | None:
+    """The line that ends a program which does not notice the end of its input (see programs.yaml).
+
+    Args:
+        program: its path or file name.
+    """
+    return _programs().get(posixpath.basename(program), {}).get("stdin_end")
+
+
+@lru_cache(maxsize=1)
+def _programs() -> dict[str, dict[str, str]]:
+    import yaml
+
+    text = resources.files("devkit.runtime").joinpath("programs.yaml").read_text("utf-8")
+    programs: dict[str, dict[str, str]] = yaml.safe_load(text)
+    return programs
+
+
+def run_program(
+    device: Device,
+    launch: Launch,
+    *,
+    timeout_s: float | None = None,
+    stdin: Path | None = None,
+    stdin_end: str | None = None,
+    tty: bool | None = None,
+    first: str = "",
+    ended: Callable[[], bool] | None = None,
+) -> int:
     """Run to the end with this process's stdin, stdout and stderr; return the exit code.
 
     128 + n means that signal n ended it. Ctrl-C ends the program on the phone first and then
     raises KeyboardInterrupt. When devkit dies, the program is ended by its guard.
 
+    Args:
+        stdin: a file to read instead of this process's stdin.
+        stdin_end: a line that is sent when stdin, no terminal, has ended.
+        tty: whether it gets a terminal; None: when stdin and stdout are one.
+        first: shell text that the phone runs before the program.
+        ended: asked several times a second; True ends the program.
+
     Raises:
+        FileError: `stdin` cannot be read.
         DeviceError: the phone went away while the program ran.
         OperationTimeout: it still ran after `timeout_s`; it has been ended.
+        StreamStopped: `ended` said so; the program has been ended.
     """
-    from devkit.device.terminal import join_terminal
+    from devkit.device.terminal import Input, join_terminal
 
-    doing = f"running {posixpath.basename(launch.program)}"
-    guard = Guard(device, launch.folder)
-    finished = False
-    try:
-        code = join_terminal(device, guard.prefix + launch.shell_text(), timeout_s=timeout_s, doing=doing)
-        finished = True
-        return code
-    except OperationTimeout:
-        if timeout_s is None:
-            raise
-        raise OperationTimeout(
-            f"{posixpath.basename(launch.program)} was still running after {timeout_s:g} s; it was ended",
-            where=PHONE,
-            hints=["give it more time with --timeout, or none at all"],
-        ) from None
-    finally:
-        if finished:
-            guard.release()
-        else:
-            guard.kill()
+    name = posixpath.basename(launch.program)
+    with Input.opened(stdin, last_line=stdin_end) as source:
+        guard = Guard(device, launch.folder, root=launch.root)
+        finished = False
+        try:
+            code = join_terminal(
+                device,
+                launch.shell_text(guard.prefix + first),
+                timeout_s=timeout_s,
+                doing=f"running {name}",
+                source=source,
+                tty=tty,
+                stopped=ended,
+            )
+            finished = True
+            return code
+        except OperationTimeout:
+            if timeout_s is None:
+                raise
+            raise OperationTimeout(
+                f"{name} was still running after {timeout_s:g} s; it was ended",
+                where=PHONE,
+                hints=["give it more time with --timeout, or none at all"],
+            ) from None
+        finally:
+            if finished:
+                guard.release()
+            else:
+                guard.kill()
