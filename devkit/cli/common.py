@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -126,6 +127,7 @@ def prepare_app(
     ndk: str | None,
     build: bool,
     prune: bool = False,
+    look: Callable[[Config, Device], None] | None = None,
 ) -> tuple[Config, Device, PreparedApp]:
     """From the options that deploy, run and debug share to an app that is built and planned.
 
@@ -134,10 +136,13 @@ def prepare_app(
     Args:
         build: False takes what the last build made.
         prune: plan to remove what earlier deployments left.
+        look: called before the build, to refuse what is wrong.
     """
     from devkit import runtime
 
     config = load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = pick_device(config, serial)
+    if look is not None:
+        look(config, device)
     local = runtime.build_app(config, device, name, profile=profile, build=build)
     return config, device, runtime.prepare_app(config, device, local, prune=prune)

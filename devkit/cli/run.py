@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devkit import output
-from devkit.cli import common
+from devkit.cli import common, run_detached, run_options
+from devkit.errors import EXIT_CHECK_FAILED
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.device import Device
+    from devkit.runtime import PreparedApp
+    from devkit.runtime.request import RunRequest
 
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command(epilog="Example: devkit run llm_demo -- model/config.json prompt.txt 32")
+@app.command(
+    epilog="Examples: devkit run llm_demo -- model/config.json prompt.txt 32; devkit run llm_bench "
+    "--taskset big; devkit run llm_demo --detach, then --logs --follow, --status, --stop"
+)
 def run(
     name: common.App,
     args: common.Args = None,
@@ -21,29 +31,125 @@ def run(
     device_dir: common.DeviceDir = None,
     ndk: common.NdkChoice = None,
     no_build: common.NoBuild = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, help="End it after this long (exit code 124).")
-    ] = None,
+    env: run_options.Env = None,
+    cwd: run_options.Cwd = None,
+    stdin: run_options.Stdin = None,
+    tty: run_options.Tty = None,
+    timeout: run_options.Timeout = None,
+    taskset: run_options.Taskset = None,
+    root: run_options.Root = False,
+    pull: run_options.Pull = None,
+    pull_to: run_options.PullTo = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Start it and return; it outlives the link.")
+    ] = False,
+    logs: Annotated[bool, typer.Option("--logs", help="Show the output of the detached run.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="With --logs or --detach: until it ends, with its exit code."),
+    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="How the detached run stands.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End the detached run.")] = False,
     print_commands: common.PrintCommands = False,
 ) -> None:
     """Build, deploy and run APP; its output is shown live and its exit code is devkit's own."""
+    foreground = timeout is not None or tty is not None or print_commands
+    run_detached.check_actions(
+        detach=detach,
+        logs=logs,
+        follow=follow,
+        status=status,
+        stop=stop,
+        args=args or (),
+        foreground=foreground,
+    )
+    request = run_options.make_request(
+        env=env, cwd=cwd, stdin=stdin, tty=tty, timeout=timeout, taskset=taskset, root=root, pull=pull,
+        pull_to=pull_to,
+    )  # fmt: skip
+    if logs or status or stop:
+        config = common.load_config(serial=serial, device_dir=device_dir)
+        device = common.pick_device(config, serial)
+        found = run_detached.find_detached(config, device, name)
+        if stop:
+            run_detached.stop(found)
+        elif status:
+            run_detached.show_status(found)
+        else:
+            run_detached.show_logs(config, device, found, request, follow=follow)
+        return
+
+    def look(config: Config, device: Device) -> None:
+        """What can be refused before a build that takes minutes."""
+        request.check(runtime.find_app(config, name)[0])
+        if detach:
+            run_detached.find_detached(config, device, name).refuse_second()
+
     from devkit import runtime
 
     config, device, prepared = common.prepare_app(
-        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=not no_build
+        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=not no_build, look=look
     )
-    launch = prepared.launch(args or ())
     if print_commands:
-        from devkit.runtime.manual import render_run_commands
-
-        output.current().data(*render_run_commands(config, device, prepared, launch))
+        _print_commands(config, device, prepared, args or (), request)
         return
     runtime.deploy_app(device, prepared)
-    code = runtime.run_program(device, launch, timeout_s=timeout)
-    signal = runtime.signal_name(code)
+    if detach:
+        run_detached.start(config, device, prepared, args or (), request, follow=follow)
+        return
+    _run(config, device, prepared, args or (), request)
+
+
+def _run(
+    config: Config,
+    device: Device,
+    prepared: PreparedApp,
+    args: list[str] | tuple[()],
+    request: RunRequest,
+) -> None:
+    from devkit import runtime
+    from devkit.cli.run_outputs import fetch
+    from devkit.runtime.pulls import Outputs
+    from devkit.runtime.request import plan_launch, stdin_end_for
+
     sink = output.current()
+    launch = plan_launch(device, prepared, args, request)
+    outputs = Outputs(launch, request.patterns(prepared.local.app))
+    try:
+        code = runtime.run_program(
+            device,
+            launch,
+            timeout_s=request.timeout_s,
+            stdin=request.stdin,
+            stdin_end=stdin_end_for(prepared),
+            tty=request.tty,
+            first=outputs.first,
+        )
+    except BaseException:
+        outputs.forget(device)
+        raise
+    signal = runtime.signal_name(code)
+    pulled = fetch(config, device, prepared.local.app.name, outputs, request)
     if sink.json_mode:
-        sink.data({"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes})
+        result = {"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes}
+        sink.data({**result, **({"outputs": pulled.as_dict()} if pulled else {})})
     elif signal:
         sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
+    if code == 0 and pulled is not None and not pulled.is_complete:
+        # It says that it succeeded; what it should have written is not there.
+        raise typer.Exit(EXIT_CHECK_FAILED)
     raise typer.Exit(code)
+
+
+def _print_commands(
+    config: Config,
+    device: Device,
+    prepared: PreparedApp,
+    args: list[str] | tuple[()],
+    request: RunRequest,
+) -> None:
+    from devkit.runtime.manual import render_run_commands
+    from devkit.runtime.request import plan_launch
+
+    launch = plan_launch(device, prepared, args, request)
+    output.current().data(*render_run_commands(config, device, prepared, launch))

@@ -104,9 +104,9 @@ def join_terminal(
         PhoneLost, DeviceNotReady: as `Device.open_shell`.
     """
     source = source or Input()
-    at_terminal = _has_raw_mode() and source.is_terminal and sys.stdout.isatty()
+    at_terminal = _has_raw_mode() and source.is_terminal
     if tty is None:
-        tty = at_terminal
+        tty = at_terminal and sys.stdout.isatty()
     term = os.environ.get("TERM") if tty else None
     size = _terminal_size() if tty else None
     with contextlib.ExitStack() as stack:
@@ -172,7 +172,7 @@ def _show(stream: ShellStream, timeout_s: float | None, stopped: Callable[[], bo
 
 @contextlib.contextmanager
 def _forwarded(stream: ShellStream, source: Input, keys: HangUpKeys | None, *, pty: bool) -> Iterator[None]:
-    """Pass the input on in a thread, which afterwards takes nothing more of it: the next command may want it."""
+    """Pass the input on in a thread, which takes nothing more afterwards: the next command may want it."""
     wake: tuple[int, int] | None = os.pipe() if os.name == "posix" else None
     forwarding = threading.Thread(
         target=_forward, args=(stream, source, keys, pty, wake[0] if wake else None), daemon=True
