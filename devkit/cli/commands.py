@@ -21,6 +21,7 @@ COMMANDS: dict[str, Entry] = {
     "build": Entry("build", "Build the engine for the phone or for this machine."),
     "deploy": Entry("deploy", "Push a program and all it needs; only what changed travels."),
     "run": Entry("run", "Build, deploy and run a program on the phone."),
+    "watch": Entry("watch", "Run a program again after each save: build, deploy, rerun.", json=False),
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
     "model": Entry("model", "Check model folders before they travel to the phone."),
     "vscode": Entry("vscode", "Write VS Code's settings, debugging and tasks; yours stay."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -97,16 +98,26 @@ def run(
     if detach:
         run_detached.start(config, device, prepared, args or (), request, follow=follow)
         return
-    _run(config, device, prepared, args or (), request)
+    raise typer.Exit(run_foreground(config, device, prepared, args or (), request))
 
 
-def _run(
+def run_foreground(
     config: Config,
     device: Device,
     prepared: PreparedApp,
-    args: list[str] | tuple[()],
+    args: Sequence[str],
     request: RunRequest,
-) -> None:
+    *,
+    ended: Callable[[], bool] | None = None,
+) -> int:
+    """Run a deployed app to its end and bring its outputs back; devkit's exit code.
+
+    Args:
+        ended: as `runtime.run_program`.
+
+    Raises:
+        StreamStopped: `ended` said so.
+    """
     from devkit import runtime
     from devkit.cli.run_outputs import fetch
     from devkit.runtime.pulls import Outputs
@@ -124,6 +135,7 @@ def _run(
             stdin_end=stdin_end_for(prepared),
             tty=request.tty,
             first=outputs.first,
+            ended=ended,
         )
     except BaseException:
         outputs.forget(device)
@@ -137,15 +149,15 @@ def _run(
         sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
     if code == 0 and pulled is not None and not pulled.is_complete:
         # It says that it succeeded; what it should have written is not there.
-        raise typer.Exit(EXIT_CHECK_FAILED)
-    raise typer.Exit(code)
+        return EXIT_CHECK_FAILED
+    return code
 
 
 def _print_commands(
     config: Config,
     device: Device,
     prepared: PreparedApp,
-    args: list[str] | tuple[()],
+    args: Sequence[str],
     request: RunRequest,
 ) -> None:
     from devkit.runtime.manual import render_run_commands

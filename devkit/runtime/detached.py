@@ -249,25 +249,27 @@ class Detached:
         """
         from devkit.device import PushItem, quote, quote_word
 
-        input_file = posixpath.join(self._dir, "stdin")
-        add = (
-            "" if stdin_end is None else f"printf '%s\\n' {quote_word(stdin_end)} >> {quote_word(input_file)}"
-        )
+        input_file = quote_word(posixpath.join(self._dir, "stdin"))
+        prepare = ""
         if stdin is not None:
-            self._device.push([PushItem(stdin, input_file, 0o644, 0)])
-        elif add:
-            add = f"rm -f {quote_word(input_file)}; {add}"
+            self._device.push([PushItem(stdin, posixpath.join(self._dir, "stdin"), 0o644, 0)])
+            # The line must not continue the last one.
+            prepare = f'[ -z "$(tail -c 1 {input_file})" ] || echo >> {input_file}' if stdin_end else ""
+        elif stdin_end:
+            prepare = f": > {input_file}"
+        if stdin_end:
+            prepare += f"\nprintf '%s\\n' {quote_word(stdin_end)} >> {input_file}"
         leader = _LEADER.format(
             dir=quote_word(self._dir),
             way=launch.root.kind if launch.root else "",
             program=dataclasses.replace(launch, root=None).shell_text(),
-            stdin=quote_word(input_file) if stdin is not None or add else "/dev/null",
+            stdin=input_file if stdin is not None or stdin_end else "/dev/null",
         )
         run = quote(["setsid", "sh", "-c", leader])
         script = self._state() + _START.format(
             cwd=quote_word(launch.working_dir),
             command=quote_word(quote([launch.program, *launch.args])),
-            stdin=add,
+            stdin=prepare,
             run=launch.root.wrap(run) if launch.root else run,
         )
         # Through stdin: with its environment and arguments in it twice a command line may be too long.
