@@ -1,0 +1,1 @@
+"""One parser a program; `devkit.results.registry` names them all."""
