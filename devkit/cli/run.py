@@ -53,7 +53,11 @@ def run(
     stop: Annotated[bool, typer.Option("--stop", help="End the detached run.")] = False,
     print_commands: common.PrintCommands = False,
 ) -> None:
-    """Build, deploy and run APP; its output is shown live and its exit code is devkit's own."""
+    """Build, deploy and run APP; its output is shown live and its exit code is devkit's own.
+
+    Its results and known errors are read from the output: where they say that it failed although it
+    exited with 0, devkit exits with 1.
+    """
     foreground = timeout is not None or tty is not None or print_commands
     run_detached.check_actions(
         detach=detach,
@@ -119,34 +123,31 @@ def run_foreground(
         StreamStopped: `ended` said so.
     """
     from devkit import runtime
+    from devkit.cli import run_results
     from devkit.cli.run_outputs import fetch
     from devkit.runtime.pulls import Outputs
     from devkit.runtime.request import plan_launch, stdin_end_for
 
-    sink = output.current()
     launch = plan_launch(device, prepared, args, request)
     outputs = Outputs(launch, request.patterns(prepared.local.app))
     try:
-        code = runtime.run_program(
-            device,
-            launch,
-            timeout_s=request.timeout_s,
-            stdin=request.stdin,
-            stdin_end=stdin_end_for(prepared),
-            tty=request.tty,
-            first=outputs.first,
-            ended=ended,
-        )
+        with run_results.reading(config, prepared) as reader:
+            code = runtime.run_program(
+                device,
+                launch,
+                timeout_s=request.timeout_s,
+                stdin=request.stdin,
+                stdin_end=stdin_end_for(prepared),
+                tty=request.tty,
+                first=outputs.first,
+                ended=ended,
+                on_output=reader.feed,
+            )
     except BaseException:
         outputs.forget(device)
         raise
-    signal = runtime.signal_name(code)
     pulled = fetch(config, device, prepared.local.app.name, outputs, request)
-    if sink.json_mode:
-        result = {"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes}
-        sink.data({**result, **({"outputs": pulled.as_dict()} if pulled else {})})
-    elif signal:
-        sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
+    code = run_results.show(reader.finish(code), prepared, code, pulled)
     if code == 0 and pulled is not None and not pulled.is_complete:
         # It says that it succeeded; what it should have written is not there.
         return EXIT_CHECK_FAILED

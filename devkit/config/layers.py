@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths
 from devkit.config.model import (
@@ -24,6 +24,10 @@ from devkit.config.model import (
 from devkit.config.options import NAMED_SECTIONS, OPTIONS
 from devkit.config.values import from_text, nearest
 from devkit.config.yaml_reader import read_file
+from devkit.errors import ConfigError
+
+if TYPE_CHECKING:
+    from devkit.results import CustomParser
 
 PROJECT_FILE = "devkit.yaml"
 _LAYERS = ("built-in", "user", "project", "environment", "flag")
@@ -92,10 +96,7 @@ def load(
 
 def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origins: dict[str, str]) -> Config:
     source = Path(values["source"])
-    profiles: dict[str, dict[str, Any]] = {}
-    apps: dict[str, dict[str, Any]] = {}
-    socs: dict[str, dict[str, Any]] = {}
-    named = {"profiles": profiles, "apps": apps, "socs": socs}
+    named: dict[str, dict[str, dict[str, Any]]] = {section: {} for section in NAMED_SECTIONS}
     for key, value in values.items():
         section, _, rest = key.partition(".")
         if section in NAMED_SECTIONS:
@@ -120,15 +121,43 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         ),
         ndk=NdkConfig(ndk_path, ndk_version, values.get("ndk.mirror")),
         lldb=LldbConfig(values.get("lldb.path"), values.get("lldb.server")),
-        profiles=profiles,
-        apps={name: AppConfig(name=name, **entry) for name, entry in apps.items()},
+        profiles=named["profiles"],
+        apps={name: AppConfig(name=name, **entry) for name, entry in named["apps"].items()},
         values=values,
         origins=origins,
         qnn=QnnConfig(qnn_path, qnn_version),
         deploy=DeployConfig(values["deploy.strip"]),
         tunnel=TunnelConfig(values.get("tunnel.host")),
-        socs=socs,
+        socs=named["socs"],
+        parsers=_parsers(named, origins),
     )
+
+
+def _parsers(
+    named: Mapping[str, Mapping[str, Mapping[str, Any]]], origins: Mapping[str, str]
+) -> tuple[CustomParser, ...]:
+    """The user's parsers; those that apps name are looked up, so that a wrong name is told now."""
+    wanted = {name: entry["results"] for name, entry in named["apps"].items() if entry.get("results")}
+    if not named["results"] and not wanted:
+        return ()
+    from devkit.results import NO_PARSER, CustomParser, parser_names
+
+    if NO_PARSER in named["results"]:
+        place = origins[f"results.{NO_PARSER}."].partition("(")[2].rstrip(")")
+        raise ConfigError(
+            f"{place}: results: {NO_PARSER!r} cannot be a parser's name: it stands for no parser"
+        )
+    own = tuple(CustomParser(name=name, **entry) for name, entry in named["results"].items())
+    known = [NO_PARSER, *named["results"], *parser_names()]
+    for app, parser in wanted.items():
+        if parser not in known:
+            guess = nearest(parser, known)
+            place = origins[f"apps.{app}.results"].partition("(")[2].rstrip(")")
+            raise ConfigError(
+                f"{place}: apps.{app}.results: there is no parser named {parser!r}",
+                hints=[*([f"did you mean `{guess}`?"] if guess else []), "known: " + ", ".join(known)],
+            )
+    return own
 
 
 def _path_or_version(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from devkit.results import CustomParser
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class AppConfig:
     cwd: str | None = None
     pull: tuple[str, ...] = ()
     stdin_end: str | None = None
+    results: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Config:
     """Everything devkit was told, and by whom.
 
     `root` is the folder of devkit.yaml (else the working directory), `values` every key that has
-    a value, `origins` the layer each of them came from.
+    a value, `origins` the layer each of them came from, `parsers` the entries of `results:`.
     """
 
     root: Path
@@ -107,3 +111,4 @@ class Config:
     deploy: DeployConfig = field(default_factory=DeployConfig)
     tunnel: TunnelConfig = field(default_factory=TunnelConfig)
     socs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    parsers: tuple[CustomParser, ...] = ()

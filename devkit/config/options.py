@@ -11,7 +11,8 @@ BACKENDS = ("none", "cpu", "gpu", "htp", "htp-online", "htp-offline")
 
 @dataclass(frozen=True)
 class Option:
-    """One configuration key. `kind`: text, path, integer, choice, list, map, variables or files."""
+    """One configuration key. `kind`: text, path, integer, choice, list, map, variables, files, regex,
+    regexes or patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}})."""
 
     key: str
     kind: str
@@ -89,7 +90,21 @@ APP_OPTIONS = (
         default="none",
         choices=BACKENDS,
     ),
+    Option(
+        "results",
+        "text",
+        "the parser that reads its output: llm_bench …, one of `results:`, or none "
+        "(default: by the program's name and output)",
+    ),
 )
+
+RESULT_OPTIONS = (
+    Option("lines", "patterns", "lines with numbers: {pattern: REGEX, units: {GROUP: UNIT}}; the groups in "
+           "`units` are values, the others labels"),
+    Option("programs", "regexes", "names of programs whose output it reads without being asked"),
+    Option("failed", "regexes", "lines that mean failure, whatever the exit code"),
+    Option("ok", "regex", "a line that a good run prints; without one the run failed"),
+)  # fmt: skip
 
 # Rows for devkit/device/socs.yaml.
 SOC_OPTIONS = (
@@ -101,4 +116,9 @@ SOC_OPTIONS = (
 )
 
 # Sections whose keys are names that the user gives.
-NAMED_SECTIONS = {"profiles": PROFILE_OPTIONS, "apps": APP_OPTIONS, "socs": SOC_OPTIONS}
+NAMED_SECTIONS = {
+    "profiles": PROFILE_OPTIONS,
+    "apps": APP_OPTIONS,
+    "socs": SOC_OPTIONS,
+    "results": RESULT_OPTIONS,
+}

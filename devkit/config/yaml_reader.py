@@ -14,7 +14,9 @@ from devkit.errors import ConfigError
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
-_EMPTY: dict[str, Any] = {"list": (), "files": (), "map": {}, "variables": {}}
+    from devkit.results.custom import LinePattern
+
+_EMPTY: dict[str, Any] = {"list": (), "files": (), "map": {}, "variables": {}, "regexes": (), "patterns": ()}
 
 
 def read_file(file: Path) -> dict[str, tuple[Any, int]]:
@@ -115,8 +117,47 @@ class _Reader:
                 if not key or "=" in key or "\0" in key:
                     raise self._error(key_node, f"{full}: {key!r} cannot be the name of a variable")
             return {key: self._scalar(value, f"{full}.{key}", "a value") for key, _, value in variables}
+        if option.kind == "regex":
+            return self._regex(node, full)
+        if option.kind == "regexes":
+            return tuple(self._regex(item, full) for item in self._items(node, full))
+        if option.kind == "patterns":
+            return tuple(self._pattern(item, full) for item in self._items(node, full))
         assert option.kind == "files"
         return tuple(self._file_mapping(item, full) for item in self._items(node, full))
+
+    def _regex(self, node: Node, full: str) -> str:
+        from devkit.results.custom import check_pattern
+
+        text = self._scalar(node, full, "a regular expression")
+        if problem := check_pattern(text):
+            raise self._error(
+                node, f"{full}: this is no regular expression: {problem}",
+                hints=["in YAML single quotes keep every backslash as it is: '(?P<time>[\\d.]+) ms'"],
+            )  # fmt: skip
+        return text
+
+    def _pattern(self, node: Node, full: str) -> LinePattern:
+        from devkit.results.custom import LinePattern, check_line
+
+        pattern, units, units_node = "", {}, node
+        for key, key_node, value in self._pairs(node, full):
+            if key == "pattern":
+                pattern = self._regex(value, f"{full}: pattern")
+            elif key == "units":
+                pairs = self._pairs(value, f"{full}: units")
+                units = {
+                    name: "" if _is_null(unit) else self._scalar(unit, f"{full}: units: {name}", "a unit")
+                    for name, _, unit in pairs
+                }
+                units_node = value
+            else:
+                raise self._unknown(f"{full}: {key}", key, ["pattern", "units"], key_node)
+        if not pattern:
+            raise self._error(node, f"{full}: an entry needs `pattern:`, a regular expression")
+        if problem := check_line(pattern, units):
+            raise self._error(units_node, f"{full}: {problem}")
+        return LinePattern(pattern, units)
 
     def _file_mapping(self, node: Node, full: str) -> FileMapping:
         from yaml.nodes import ScalarNode

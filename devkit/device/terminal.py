@@ -82,6 +82,7 @@ def join_terminal(
     source: Input | None = None,
     tty: bool | None = None,
     stopped: Callable[[], bool] | None = None,
+    on_output: Callable[[bytes, bool], None] | None = None,
 ) -> int:
     """Run a command on the phone with this process's stdin, stdout and stderr; return its exit code.
 
@@ -96,6 +97,7 @@ def join_terminal(
         tty: whether it gets a pty (default: when stdin and stdout are a terminal). The end of an input
             that is no terminal arrives on a pty as Ctrl-D.
         stopped: asked about every STOP_CHECK_S seconds; True ends the connection.
+        on_output: gets all output too, after it is shown; the flag says that it is of stderr.
 
     Raises:
         KeyboardInterrupt: the user hung up (`~.`).
@@ -118,7 +120,7 @@ def join_terminal(
             keys = HangUpKeys()
         stack.enter_context(_forwarded(stream, source, keys, pty=tty))
         try:
-            return _show(stream, timeout_s, stopped)
+            return _show(stream, timeout_s, stopped, on_output)
         except PhoneLost:
             if keys is not None and keys.hung_up:
                 raise KeyboardInterrupt from None
@@ -148,7 +150,12 @@ class HangUpKeys:
         return False
 
 
-def _show(stream: ShellStream, timeout_s: float | None, stopped: Callable[[], bool] | None) -> int:
+def _show(
+    stream: ShellStream,
+    timeout_s: float | None,
+    stopped: Callable[[], bool] | None,
+    on_output: Callable[[bytes, bool], None] | None,
+) -> int:
     sink = output.current()
     deadline = Deadline(timeout_s)
     check_at = time.monotonic()
@@ -168,6 +175,8 @@ def _show(stream: ShellStream, timeout_s: float | None, stopped: Callable[[], bo
         if isinstance(data, int):
             return data
         sink.raw(data, stderr=name == "stderr")
+        if on_output is not None:
+            on_output(data, name == "stderr")
 
 
 @contextlib.contextmanager

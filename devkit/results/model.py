@@ -110,6 +110,7 @@ class Report:
         status: OK, WARNING or FAILED. FAILED also when only the exit code says so.
         findings: the first cause first, consequences last.
         dropped: measurements beyond the limit that were not kept.
+        headline: names that a short summary shows; empty for all.
     """
 
     parser: str | None
@@ -117,6 +118,7 @@ class Report:
     measurements: tuple[Measurement, ...] = ()
     findings: tuple[Finding, ...] = ()
     dropped: int = 0
+    headline: tuple[str, ...] = ()
 
     @property
     def first_cause(self) -> Finding | None:

@@ -19,6 +19,8 @@ class Parser:
         programs: names of programs whose output this is, as patterns of whole names.
         signature: a line that only this program prints, for logs whose program is unknown.
         long_lines: it wants lines in full; others get their first 4096 characters.
+        headline: names of measurements that a short summary shows; empty for all.
+        logcat_tag: where its numbers go when the engine was built to log; "" when they cannot.
         free_text: the output holds text nobody vouches for (a language model's answer).
     """
 
@@ -26,6 +28,8 @@ class Parser:
     programs: tuple[str, ...] = ()
     signature: re.Pattern[str] | None = None
     long_lines = False
+    headline: tuple[str, ...] = ()
+    logcat_tag = ""
     free_text = False
 
     def __init__(self) -> None:

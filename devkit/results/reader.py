@@ -91,6 +91,7 @@ class OutputReader:
             measurements=tuple(measured),
             findings=tuple(found),
             dropped=sum(parser.dropped for parser in parsers),
+            headline=self._parser.headline if len(parsers) == 1 and self._parser else (),
         )
 
     def _line(self, line: str) -> None:
@@ -115,16 +116,17 @@ class OutputReader:
             found.line(self._before)
 
     def _no_results(self, parser: Parser) -> Finding:
+        cause = "the program did not get that far"
+        steps = ["`results: none` of the app in devkit.yaml turns this off"]
+        if parser.logcat_tag:
+            cause += ", or its numbers are in logcat (MNN_USE_LOGCAT=ON)"
+            steps.insert(0, f"devkit device shell -- logcat -d -s {parser.logcat_tag} | devkit results -")
         return Finding(
             "no-results",
             FAILED if self._wanted else WARNING,
             f"the output holds no results of {parser.name}",
-            "the program did not get that far, or its numbers went elsewhere: with MNN_USE_LOGCAT=ON they "
-            "are in logcat",
-            (
-                "devkit device shell -- logcat -d -s MNNJNI | devkit results -",
-                "`results: none` of the app in devkit.yaml turns this off",
-            ),
+            cause,
+            tuple(steps),
             consequence=True,
         )
 

@@ -117,6 +117,7 @@ def run_program(
     tty: bool | None = None,
     first: str = "",
     ended: Callable[[], bool] | None = None,
+    on_output: Callable[[bytes, bool], None] | None = None,
 ) -> int:
     """Run to the end with this process's stdin, stdout and stderr; return the exit code.
 
@@ -129,6 +130,7 @@ def run_program(
         tty: whether it gets a terminal; None: when stdin and stdout are one.
         first: shell text that the phone runs before the program.
         ended: asked several times a second; True ends the program.
+        on_output: gets all output too, after it is shown; the flag says that it is of stderr.
 
     Raises:
         FileError: `stdin` cannot be read.
@@ -151,6 +153,7 @@ def run_program(
                 source=source,
                 tty=tty,
                 stopped=ended,
+                on_output=on_output,
             )
             finished = True
             return code

@@ -39,8 +39,10 @@ class LlmDemo(Parser):
     """A model may write anything, even a block like the statistics: only the last block counts."""
 
     name = "llm_demo"
+    logcat_tag = "MNNJNI"
     programs = (r"llm_demo(?:\.exe)?",)
     signature = re.compile(r"^config path is \S|^ ?(?:prompt|total) tokens num +=")
+    headline = ("load_time", "prompt_tokens", "decode_tokens", "prefill_speed", "decode_speed")
     free_text = True
 
     def __init__(self) -> None:

@@ -19,6 +19,7 @@ class BenchmarkOut(Parser):
     """max, min and avg of each model."""
 
     name = "benchmark.out"
+    logcat_tag = "MNNJNI"
     programs = (r"benchmark(?:\.out|\.exe)",)
     signature = re.compile(r"^MNN benchmark\s*$")
 
@@ -46,8 +47,10 @@ class V2Basic(Parser):
     """Times of a run, and of each operator where they were asked for."""
 
     name = "MNNV2Basic.out"
+    logcat_tag = "MNNJNI"
     programs = (r"MNNV2Basic(?:\.out|\.exe)?",)
     signature = re.compile(r"^Use extra forward type: \d+")
+    headline = ("load_time", "memory", "time_avg", "time_min", "time_max")
 
     _FORWARD = re.compile(r"^Use extra forward type: (?P<type>\d+)")
     _SESSION = re.compile(

@@ -55,6 +55,9 @@ class QnnTables(Parser):
             self._columns = columns
         elif set(text) == {"-"}:
             return
+        elif _SECTION.fullmatch(text.strip()):
+            self._section = "" if text.strip() == "Results" else text.strip()
+            self._columns = None
         elif self._columns is not None:
             self._row(text, words)
         elif pair := _KEY_VALUE.match(text):
@@ -64,8 +67,6 @@ class QnnTables(Parser):
             for name, column in (("max_abs_err", "max"), ("mean_abs_err", "mean"), ("atol", "atol")):
                 self.add(name, number(compared[column]), "", labels)
             self._judge(labels, text)
-        elif _SECTION.fullmatch(text.strip()):
-            self._section = "" if text.strip() == "Results" else text.strip()
 
     def findings(self) -> Sequence[Finding]:
         if not self._odd_rows:
@@ -122,7 +123,7 @@ class QnnTables(Parser):
         elif valid == "FAIL" or valid.startswith("FAIL "):
             self._findings.append(
                 Finding(
-                    "inaccurate", WARNING, f"{case or 'the result'} differs more from the reference than allowed",
+                    "inaccurate", WARNING, f"{case or 'the result'} differs too much from the reference",
                     "quantization parameters, or a backend that computes in another precision than asked for",
                     line=line.strip(),
                 )

@@ -1,0 +1,99 @@
+"""What `devkit run` and `devkit results` say about a program's output, and the exit code they end with."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from devkit import output
+from devkit.cli.results_table import summary_table
+from devkit.errors import EXIT_CHECK_FAILED, PHONE, CheckFailed, OperationTimeout
+from devkit.results import FAILED, NOTE, Finding, OutputReader, Report
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.runtime import PreparedApp
+    from devkit.runtime.pulls import PullResult
+
+
+@contextlib.contextmanager
+def reading(config: Config, prepared: PreparedApp) -> Iterator[OutputReader]:
+    """A reader for the app's output. What it read before a timeout is shown, too."""
+    app = prepared.local.app
+    reader = OutputReader(
+        app.results, program=prepared.plan.program, app=app.name, custom=config.parsers
+    )  # fmt: skip
+    try:
+        yield reader
+    except OperationTimeout:
+        report = reader.finish()
+        if not output.current().json_mode:
+            note_results(report)
+            warn_of(f for f in report.findings if f.kind != "no-results")
+        raise
+
+
+def show(report: Report, prepared: PreparedApp, code: int, pulled: PullResult | None = None) -> int:
+    """Print the results of a run.
+
+    Args:
+        pulled: the outputs that came back, for scripts.
+
+    Returns:
+        devkit's exit code: the program's own, or 1 where its output contradicts an exit with 0.
+
+    Raises:
+        CheckFailed: that, where people read it and not a script.
+    """
+    from devkit.runtime import signal_name
+
+    sink = output.current()
+    signal = signal_name(code)
+    contradicted = code == 0 and report.status == FAILED
+    if sink.json_mode:
+        head = {"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes}
+        outputs = {"outputs": pulled.as_dict()} if pulled else {}
+        sink.data({**head, **report.as_dict(), **outputs})
+        return EXIT_CHECK_FAILED if contradicted else code
+    note_results(report)
+    program = prepared.plan.program
+    if contradicted:
+        cause = report.first_cause
+        assert cause is not None  # only a finding can contradict
+        warn_of(f for f in report.findings if f is not cause and not f.consequence)
+        raise failure(f"{program} exited with 0, but it failed", cause)
+    explained = any(not f.consequence and f.severity != NOTE for f in report.findings)
+    warn_of(f for f in report.findings if not (f.consequence and explained))
+    if signal:
+        sink.note(f"{program} ended with exit code {code}: {signal}")
+    return code
+
+
+def failure(what: str, cause: Finding) -> CheckFailed:
+    """The error that names the first cause."""
+    because = f" ({cause.cause})" if cause.cause else ""
+    return CheckFailed(
+        f"{what}: {cause.meaning}{because}", where=PHONE, evidence=cause.line, hints=cause.next
+    )
+
+
+def warn_of(findings: Iterable[Finding]) -> None:
+    """Say what was found, each with the line that shows it; mere notes only with -v."""
+    sink = output.current()
+    for finding in findings:
+        lines = [_sentence(finding)]
+        lines += [f"  | {finding.line}"] if finding.line else []
+        lines += [f"  try: {step}" for step in finding.next]
+        (sink.detail if finding.severity == NOTE else sink.warn)("\n".join(lines))
+
+
+def _sentence(finding: Finding) -> str:
+    return finding.meaning + (f"; {finding.cause}" if finding.cause else "")
+
+
+def note_results(report: Report) -> None:
+    """The short table below a program's own output."""
+    rows = summary_table(report)
+    if rows:
+        output.current().note(rows.rstrip("\n"))
