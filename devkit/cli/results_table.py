@@ -19,13 +19,14 @@ def summary_table(report: Report, *, everything: bool = False) -> str:
     chosen = list(report.measurements)
     if report.headline and not everything:
         chosen = [m for m in chosen if m.name in report.headline] or chosen
+    telling = _telling_labels(chosen)
     parts: list[str] = []
     room = len(chosen) if everything else SHOWN_ROWS
     shown = 0
     for table in _tables(chosen):
         rows = table[: max(0, room)]
         if rows:
-            parts.append(_wide(rows) if len(rows[0]) > 1 or _has_labels(rows) else _long(rows))
+            parts.append(_render(rows, [name for name in telling if name in rows[0][0].labels]))
         room -= len(rows)
         shown += sum(len(row) for row in rows)
     hidden = len(report.measurements) - shown + report.dropped
@@ -54,24 +55,15 @@ def _tables(measurements: Sequence[Measurement]) -> list[list[list[Measurement]]
     return list(tables.values())
 
 
-def _has_labels(rows: Sequence[Sequence[Measurement]]) -> bool:
-    return bool(_telling_labels([row[0] for row in rows]))
-
-
-def _wide(rows: Sequence[Sequence[Measurement]]) -> str:
-    labels = _telling_labels([row[0] for row in rows])
-    if len(rows[0]) == 1:
-        header = ("RESULT", "VALUE", "UNIT", *(label.upper() for label in labels))
-        lines = [(m.name, value_text(m), m.unit, *_cells(m, labels)) for (m,) in rows]
-        return output.table(lines, header)
-    columns = [f"{m.name} ({m.unit})" if m.unit else m.name for m in rows[0]]
-    header = (*(label.upper() for label in labels), *columns)
-    lines = [(*_cells(row[0], labels), *map(value_text, row)) for row in rows]
-    return output.table(lines, header)
-
-
-def _long(rows: Sequence[Sequence[Measurement]]) -> str:
-    return output.table([(m.name, value_text(m), m.unit) for (m,) in rows], ("RESULT", "VALUE", "UNIT"))
+def _render(rows: Sequence[Sequence[Measurement]], labels: Sequence[str]) -> str:
+    heads = [label.upper() for label in labels]
+    if len(rows[0]) > 1 and len(rows) > 1:
+        columns = [f"{m.name} ({m.unit})" if m.unit else m.name for m in rows[0]]
+        lines = [(*_cells(row[0], labels), *map(value_text, row)) for row in rows]
+        return output.table(lines, (*heads, *columns))
+    single = [m for row in rows for m in row]
+    lines = [(m.name, value_text(m), m.unit, *_cells(m, labels)) for m in single]
+    return output.table(lines, ("RESULT", "VALUE", "UNIT", *heads))
 
 
 def _cells(measurement: Measurement, labels: Sequence[str]) -> list[str]:
@@ -88,5 +80,17 @@ def value_text(measurement: Measurement) -> str:
     """'152.38', '301.25 ± 0.47', or '-' for what is no number."""
     if measurement.value is None:
         return "-"
-    text = f"{measurement.value:.6g}"
-    return text if measurement.spread is None else f"{text} ± {measurement.spread:.3g}"
+    value = measurement.value
+    return (
+        _digits(value)
+        if measurement.spread is None
+        else f"{_digits(value)} ± {_digits(measurement.spread, 3)}"
+    )
+
+
+def _digits(value: float, significant: int = 6) -> str:
+    if abs(value) >= 1e15:
+        return f"{value:.{significant}g}"
+    if value == int(value) or abs(value) >= 10 ** (significant - 1):
+        return f"{value:.0f}"
+    return f"{value:.{significant}g}"

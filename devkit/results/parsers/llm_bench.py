@@ -38,6 +38,8 @@ class LlmBench(Parser):
 
     def line(self, text: str) -> None:
         stripped = text.strip()
+        if self._json_lines and stripped.startswith("|"):
+            self._forget_json()  # it only looked like JSON
         if self._json_lines:
             self._more_json(text)
         elif stripped.startswith(('{"', "[{")) or stripped in ("{", "["):
@@ -110,7 +112,7 @@ class LlmBench(Parser):
         self._json_lines.append(text)
         self._json_size += len(text)
         # Only an end of an object can complete it: a document of many lines is not read over and over.
-        if text.rstrip().endswith(("}", "]")) and (text[:1] in "}]{[" or self._json_size < 100_000):
+        if text.rstrip().endswith(("}", "]")) and (text[:1] in "}]{[" or self._json_size < 20_000):
             try:
                 documents = list(_documents("\n".join(self._json_lines)))
             except ValueError:

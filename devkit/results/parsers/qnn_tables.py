@@ -26,6 +26,7 @@ _COMPARED = re.compile(
 )
 # The benchmarks' own words for a case that this backend rightly refuses.
 _NOT_RUN = {"UNSUPPORTED", "SKIP", "SKIPPED", "N/A"}
+_MAX_HEAD = 40
 _NO_CELL = {"-", "--", "n/a", "N/A", "none"}
 
 
@@ -82,7 +83,7 @@ class QnnTables(Parser):
             self.add(key, number(value), "", self._head)
         elif key == "validation":
             self._judge({"valid": value}, f"{key}: {value}")
-        elif not key.startswith("output"):
+        elif not key.startswith("output") and len(self._head) < _MAX_HEAD:
             self._head[key] = value[:200]
 
     def _row(self, text: str, words: list[str]) -> None:
@@ -92,7 +93,9 @@ class QnnTables(Parser):
             labels["section"] = self._section
         values: list[tuple[str, str, float | None, float | None]] = []
         if len(words) != len(self._columns):
-            if not _NOT_RUN.intersection(words):
+            numbers = sum(1 for word in words if _VALUE.fullmatch(word))
+            # A log line in between is none of the table's.
+            if numbers > len(words) // 2 and not _NOT_RUN.intersection(words):
                 self._odd_rows += 1
             return
         for (name, unit), word in zip(self._columns, words, strict=True):
