@@ -31,6 +31,6 @@ COMMANDS: dict[str, Entry] = {
     "tunnel": Entry("tunnel", "Make the phones of this laptop usable on the server."),
     "sim": Entry("sim", "Start and stop virtual phones."),
     "ndk": Entry("ndk", "Find, install, choose and remove Android NDKs."),
-    "qnn": Entry("qnn", "Qualcomm's QNN (QAIRT) SDK: find, install and check it; the files a phone needs."),
+    "qnn": Entry("qnn", "Qualcomm's QNN (QAIRT) SDK: find, check, files for the phone."),
     "config": Entry("config", "Show the settings in force and where each came from."),
 }

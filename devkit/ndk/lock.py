@@ -98,28 +98,27 @@ def _holder(held: IO[str]) -> str:
         time.sleep(_POLL_S / 20)
 
 
-if os.name == "posix":
-    import fcntl
+def _try_lock(file: IO[str]) -> bool:
+    try:
+        import fcntl
+    except ImportError:
+        return _try_windows_lock(file)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
-    def _try_lock(file: IO[str]) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True
 
-else:
+def _try_windows_lock(file: IO[str]) -> bool:
+    import msvcrt
 
-    def _try_lock(file: IO[str]) -> bool:
-        import msvcrt
-
+    try:
+        # Windows locks bytes, also beyond the end: the content stays readable.
+        file.seek(1 << 20)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError:
+        return False
+    finally:
         file.seek(0)
-        try:
-            # Windows locks bytes, also beyond the end: the content stays readable.
-            file.seek(1 << 20)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError:
-            return False
-        finally:
-            file.seek(0)
-        return True
+    return True

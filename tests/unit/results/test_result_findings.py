@@ -71,7 +71,7 @@ CL ERROR CODE : -1001, info:getPlatform
 """.strip().splitlines()
 
 
-@pytest.mark.parametrize(("line", "expected"), zip(LINES[::2], LINES[1::2], strict=True))
+@pytest.mark.parametrize(("line", "expected"), list(zip(LINES[::2], LINES[1::2], strict=True)))
 def test_lines(line: str, expected: str) -> None:
     kind, *pairs = expected.split()
     finding = only(line)
