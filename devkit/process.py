@@ -98,15 +98,21 @@ def stream(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    hold: Sequence[int] = (),
 ) -> Completed:
     """Run a program and hand each line of its output (stdout and stderr together) on as it comes.
 
-    Ctrl-C, or an exception of `on_line`, ends the program's whole group before it goes on.
+    Ctrl-C, or an exception of `on_line`, ends the program's whole group before it goes on; when this
+    process is killed, a guard ends it.
+
+    Args:
+        hold: descriptors (of locks) that then stay open until the group has ended.
 
     Raises:
         ToolMissing: the program does not exist or is not executable.
     """
     process = start(argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    guard = _start_guard(process.pid, hold)
     collected: list[bytes] = []
     assert process.stdout is not None
     try:
@@ -117,6 +123,8 @@ def stream(
     except BaseException:
         end_group(process)
         raise
+    finally:
+        _dismiss(guard)
     return Completed(tuple(os.fspath(a) for a in argv), process.returncode, b"".join(collected), b"")
 
 
@@ -212,6 +220,58 @@ def is_alive(pid: int) -> bool:
     except OSError:
         # No /proc (macOS), or it went away just now; the signal above has answered.
         return not os.path.isdir("/proc/self")
+
+
+# Its stdin is a pipe that only this process can write to. PR_SET_PDEATHSIG would not do: it reaches
+# the direct child alone (cmake), and ninja below it goes on. ninja ends its compilers on SIGTERM;
+# each has a group of its own, but all are of one session. Daemons have left it (sccache).
+_GUARD = """\
+read -r word && [ "$word" = done ] && exit
+group=$1 turns=$2
+members() {
+  for stat in /proc/[0-9]*/stat; do
+    read -r line <"$stat" || continue
+    set -- "${stat%/stat}" ${line##*) }
+    [ "$5" = "$group" ] && [ "$2" != Z ] && echo "${1#/proc/}"
+  done
+}
+busy() { if [ -d /proc/self ]; then [ -n "$(members)" ]; else kill -s 0 -- "-$group"; fi; }
+kill -s TERM -- "-$group"
+while busy && [ "$turns" -gt 0 ]; do sleep 0.1; turns=$((turns - 1)); done
+turns=$2
+while busy && [ "$turns" -gt 0 ]; do
+  kill -s KILL -- "-$group" $(members)
+  sleep 0.1; turns=$((turns - 1))
+done
+"""
+
+
+def _start_guard(group: int, hold: Sequence[int]) -> subprocess.Popen[bytes] | None:
+    """A shell that ends a process group when this process dies."""
+    if os.name != "posix":
+        return None
+    turns = str(int(TERMINATE_GRACE_S * 10))
+    try:
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "devkit-guard", str(group), turns],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Also Ctrl-C of the terminal is not meant for it.
+            start_new_session=True,
+            pass_fds=tuple(hold),
+        )
+    except OSError:
+        return None
+
+
+def _dismiss(guard: subprocess.Popen[bytes] | None) -> None:
+    if guard is None:
+        return
+    try:
+        guard.communicate(b"done\n")
+    except OSError:
+        guard.wait()
 
 
 def _signal_group(process: subprocess.Popen[bytes], name: str) -> None:

@@ -97,7 +97,8 @@ def build(
 ) -> BuildResult:
     """Configure if needed and compile; then look at what came out.
 
-    Ctrl-C ends cmake and everything below it; the next build goes on where it stopped.
+    Ctrl-C ends cmake and everything below it, and so does the death of this process; the next build
+    waits for that end and goes on where it stopped.
 
     Args:
         targets: CMake targets instead of the plan's.
@@ -118,7 +119,7 @@ def build(
             hints=["cd into the engine's source folder", "or set source in devkit.yaml"],
         )
     wanted = tuple(targets) or plan.targets
-    with locked(plan.build_dir):
+    with locked(plan.build_dir) as lock:
         fresh = _prepare_folder(plan, clean=clean)
         log = BuildLog(plan.build_dir / LOG_FILE)
         times = NinjaTimes(plan.build_dir)
@@ -126,10 +127,10 @@ def build(
         configured = not is_configured(plan)
         try:
             if configured:
-                warnings = _configure(plan, log)
+                warnings = _configure(plan, log, lock)
             configure_s = time.monotonic() - started
             _check_targets(plan, wanted)
-            steps = _compile(plan, wanted, jobs, log)
+            steps = _compile(plan, wanted, jobs, log, lock)
         except KeyboardInterrupt:
             output.current().note(f"stopped; the next `devkit build {plan.profile.name}` goes on from here")
             raise
@@ -219,7 +220,7 @@ def _prepare_folder(plan: BuildPlan, *, clean: bool) -> bool:
     return fresh
 
 
-def _configure(plan: BuildPlan, log: BuildLog) -> tuple[str, ...]:
+def _configure(plan: BuildPlan, log: BuildLog, lock: int) -> tuple[str, ...]:
     """Run cmake; what it made of the options, as warnings that have been said."""
     sink = output.current()
     state = read_state(plan.build_dir)
@@ -231,7 +232,7 @@ def _configure(plan: BuildPlan, log: BuildLog) -> tuple[str, ...]:
     log.keep()
     sink.note(f"configuring {plan.name} with {plan.toolchain.description}")
     checkout.announce_downloads(plan)
-    done = _run(plan, (*plan.configure, *dropped), log, lambda line: None)
+    done = _run(plan, (*plan.configure, *dropped), log, lambda line: None, lock)
     _check_cache(plan, done.text, log)
     if done.exit_code != 0:
         raise _failed(plan, f"cmake could not configure {plan.source}", done.text, log)
@@ -243,7 +244,7 @@ def _configure(plan: BuildPlan, log: BuildLog) -> tuple[str, ...]:
     return warnings
 
 
-def _compile(plan: BuildPlan, targets: Sequence[str], jobs: int | None, log: BuildLog) -> int:
+def _compile(plan: BuildPlan, targets: Sequence[str], jobs: int | None, log: BuildLog, lock: int) -> int:
     sink = output.current()
     steps = 0
     with contextlib.suppress(FileNotFoundError):
@@ -264,7 +265,7 @@ def _compile(plan: BuildPlan, targets: Sequence[str], jobs: int | None, log: Bui
             bar.total(total)
             bar.advance(done - bar.done)
 
-        finished = _run(plan, plan.build_argv(jobs, targets), log, follow)
+        finished = _run(plan, plan.build_argv(jobs, targets), log, follow, lock)
     # CMake runs again by itself when a CMakeLists.txt or the toolchain file has changed.
     _check_cache(plan, finished.text, log)
     if finished.exit_code != 0:
@@ -289,7 +290,7 @@ def _check_cache(plan: BuildPlan, text: str, log: BuildLog) -> None:
 
 
 def _run(
-    plan: BuildPlan, argv: Sequence[str], log: BuildLog, on_line: Callable[[str], None]
+    plan: BuildPlan, argv: Sequence[str], log: BuildLog, on_line: Callable[[str], None], lock: int
 ) -> process.Completed:
     sink = output.current()
     log.write("$ " + process.show(argv))
@@ -300,7 +301,7 @@ def _run(
         sink.detail(line)
 
     environment = {**_ENVIRONMENT, **ccache_environment(plan.build_dir), **plan.toolchain.env}
-    return process.stream(argv, take, env=environment)
+    return process.stream(argv, take, env=environment, hold=[lock])
 
 
 def _failed(plan: BuildPlan, what: str, text: str, log: BuildLog) -> BuildError:

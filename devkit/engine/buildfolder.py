@@ -197,8 +197,11 @@ class BuildLog:
 
 
 @contextlib.contextmanager
-def locked(build_dir: Path) -> Iterator[None]:
+def locked(build_dir: Path) -> Iterator[int]:
     """Keep other devkits out of a build folder; waits for one that is building.
+
+    Yields:
+        The lock's descriptor: whoever inherits it keeps the folder locked.
 
     Raises:
         BuildError: the folder above cannot be written.
@@ -218,7 +221,7 @@ def locked(build_dir: Path) -> Iterator[None]:
             except OSError:
                 output.current().note(f"waiting for another devkit that builds in {build_dir}")
                 fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        yield file.fileno()
 
 
 def _same(name: str, old: str, new: str) -> bool:

@@ -27,6 +27,7 @@ from devkit.engine import (
     plan_build,
 )
 from devkit.errors import BuildError, ToolMissing, UsageError
+from devkit.process import is_alive
 from devkit.symbols import read_elf
 from tests.support.standin_ndk import TRIPLES
 
@@ -483,6 +484,53 @@ def test_ctrl_c_ends_everything_and_the_next_build_goes_on(tiny: Path) -> None:
     (tiny / "fast").touch()
     result = engine.build(engine.plan_for(configuration.load(tiny), "host"))
     assert not result.fresh and (result.build_dir / "slow.txt").exists()
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_kill_9_leaves_no_build_behind(
+    tiny: Path, generator: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The next build begins when the killed one has really ended, not beside it."""
+    if generator != "Ninja":
+        folder = tmp_path / "make only"
+        folder.mkdir()
+        for name in ("cmake", "make", "c++", "cc", "sh", "ld", "as", "ar", "ranlib", "nm", "touch", "sleep"):
+            found = shutil.which(name)
+            assert found, name
+            (folder / name).symlink_to(found)
+        monkeypatch.setenv("PATH", str(folder))
+    (tiny / "slow.sh").write_text(
+        "echo $$ >> pids\n"
+        '[ -e fast ] && { echo start >> log; echo end >> log; touch "$1"; exit; }\n'
+        # It takes its time to go (each make above it asks once more).
+        "trap 'trap : TERM; sleep 1; echo end >> log; exit 1' TERM\n"
+        # The shell says of its sleep that it was terminated, and nobody reads that any more.
+        "echo start >> log; exec 2> /dev/null\n"
+        "while :; do sleep 0.1; done\n"
+    )
+    slow = (
+        "foreach(name one two)\n"
+        "  add_custom_command(OUTPUT ${name}.txt COMMAND sh slow.sh ${CMAKE_BINARY_DIR}/${name}.txt\n"
+        "    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} VERBATIM)\n"
+        "endforeach()\nadd_custom_target(slow ALL DEPENDS one.txt two.txt)\n"
+    )
+    (tiny / "CMakeLists.txt").write_text(PROJECT + slow)
+    command = [sys.executable, "-m", "devkit", "build", "host", "-j2"]
+    running = subprocess.Popen(command, cwd=tiny, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    log, pids = tiny / "log", tiny / "pids"
+    deadline = time.monotonic() + RUN_LIMIT_S
+    while not (log.exists() and log.read_text().split() == ["start"] * 2) and time.monotonic() < deadline:
+        assert running.poll() is None, running.stderr and running.stderr.read()
+        time.sleep(0.05)
+    running.kill()
+    running.wait()
+    (tiny / "fast").touch()
+    again = subprocess.run(command, cwd=tiny, capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode == 0, again.stderr
+    said = log.read_text().split()
+    assert said[:4] == ["start", "start", "end", "end"]
+    assert sorted(said[4:]) == ["end", "end", "start", "start"]
+    assert [pid for pid in pids.read_text().split() if is_alive(int(pid))] == []
 
 
 def test_two_devkits_share_a_folder(tiny: Path) -> None:

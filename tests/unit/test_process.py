@@ -101,3 +101,51 @@ def test_is_alive_knows_zombies() -> None:
     child.wait()
     assert process.is_alive(os.getpid())
     assert not process.is_alive(0)
+
+
+KILLED = """\
+import os, signal, sys
+from devkit import process
+lock = os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
+import fcntl
+fcntl.flock(lock, fcntl.LOCK_EX)
+script = "trap 'sleep 0.5; exit' TERM; sleep 60 & echo $!; echo $$; wait"
+if sys.argv[2] == "deaf":
+    # As ninja starts compilers: in a group of its own.
+    script = "set -m; (trap '' TERM; sleep 60 & echo $!; exec sleep 61) & echo $!; wait"
+pids = []
+def take(line):
+    pids.append(line)
+    if len(pids) == 2:
+        print(*pids, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+process.stream(["bash", "-c", script], take, hold=[lock])
+"""
+
+
+@pytest.mark.parametrize("kind", ["polite", "deaf"])
+def test_a_streamed_program_ends_with_a_killed_devkit_and_holds_its_lock_until_then(
+    tmp_path: Path, kind: str
+) -> None:
+    import fcntl
+
+    lock = tmp_path / "lock"
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(lock), kind], stdout=subprocess.PIPE, check=False
+    )
+    assert done.returncode == -9
+    pids = [int(pid) for pid in done.stdout.split()]
+    with lock.open("r+") as file:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert [process.is_alive(pid) for pid in pids] == [False, False]
+
+
+def test_a_guard_does_nothing_after_a_good_end(tmp_path: Path) -> None:
+    """What a program leaves in its group on purpose stays."""
+    done = process.stream(["sh", "-c", "sleep 30 >/dev/null 2>&1 & echo $!"], lambda line: None)
+    child = int(done.text)
+    time.sleep(0.3)
+    assert process.is_alive(child)
+    os.kill(child, 9)
