@@ -32,6 +32,7 @@ from devkit.engine.buildfolder import (
 )
 from devkit.engine.diagnostics import Diagnostic, find_diagnostics, summarize
 from devkit.engine.fileapi import Artifact
+from devkit.engine.path_characters import check_folders, suspects
 from devkit.engine.plan import BuildPlan
 from devkit.engine.products import Product
 from devkit.engine.sanitizer import check_sanitizer
@@ -106,8 +107,8 @@ def build(
         clean: start with an empty folder.
 
     Raises:
-        BuildError: no CMakeLists.txt, configuring or compiling failed, a target's file is missing
-            or for another machine, or the folder is not devkit's.
+        BuildError: no CMakeLists.txt, a folder that cannot be built in, configuring or compiling
+            failed, a target's file is missing or for another machine, or the folder is not devkit's.
         ToolMissing: the compiler has no AddressSanitizer, and the profile wants it.
         UsageError: a target that the project does not have.
     """
@@ -118,6 +119,11 @@ def build(
             evidence=None if plan.source.is_dir() else "the folder does not exist",
             hints=["cd into the engine's source folder", "or set source in devkit.yaml"],
         )
+    check_folders(
+        plan.tools.generator,
+        {"the engine's source folder": plan.source, "the build folder": plan.build_dir},
+        has_runpath=plan.toolchain.kind == "host",
+    )
     wanted = tuple(targets) or plan.targets
     with locked(plan.build_dir) as lock:
         fresh = _prepare_folder(plan, clean=clean)
@@ -316,6 +322,9 @@ def _failed(plan: BuildPlan, what: str, text: str, log: BuildLog) -> BuildError:
     cause = buildlog.known_cause(log.text())
     hints = ["set QNN_SDK_ROOT, or: devkit qnn sdk install"] if cause is not None else []
     evidence = "\n".join([*([cause] if cause else []), *lines])
+    odd = suspects(plan.build_dir)
+    if odd:
+        hints.append(f"many projects cannot be built below a folder with {', '.join(odd)} in its name")
     return BuildError(what, evidence=evidence, hints=[*hints, f"the whole log: {log.path}"])
 
 

@@ -486,6 +486,42 @@ def test_ctrl_c_ends_everything_and_the_next_build_goes_on(tiny: Path) -> None:
     assert not result.fresh and (result.build_dir / "slow.txt").exists()
 
 
+LIBRARY = "add_library(part SHARED part.cpp)\ntarget_link_libraries(tiny part)\n"
+
+
+@pytest.mark.parametrize("name", ['a"b', "a;b", "a|b", "a,b", "a:b", "a$(x)b"])
+def test_folders_that_cannot_be_built_in(tmp_path: Path, name: str) -> None:
+    """Without the refusal the tools fail, each in its own words: the table is about these very tools."""
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(PROJECT + LIBRARY)
+    (folder / "main.cpp").write_text("int part();\nint main() { return part(); }\n")
+    (folder / "part.cpp").write_text("int part() { return 0; }\n")
+    plan = tiny_plan(folder)
+    with pytest.raises(BuildError, match="in its path, with which") as caught:
+        engine.build(plan)
+    assert repr(str(folder)) in caught.value.hints[0] and not (folder / "build").exists()
+    works = (
+        subprocess.run(plan.configure, capture_output=True, check=False).returncode == 0
+        and subprocess.run(plan.build_argv(), capture_output=True, check=False).returncode == 0
+        and subprocess.run([plan.build_dir / "tiny"], capture_output=True, check=False).returncode == 0
+    )
+    assert not works
+
+
+def test_a_folder_of_a_file_manager_is_built_in(tmp_path: Path) -> None:
+    folder = tmp_path / "it's MNN (copy) #2 & 50%"
+    folder.mkdir()
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    (folder / "main.cpp").write_text("int main() { return 0; }\n")
+    plan = tiny_plan(folder)
+    assert engine.build(plan).steps == 2
+    (folder / "main.cpp").write_text("int main() { return x; }\n")
+    with pytest.raises(BuildError) as caught:
+        engine.build(plan)
+    assert "a #, a (, a ), a ', a &" in caught.value.hints[0]
+
+
 @pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
 def test_kill_9_leaves_no_build_behind(
     tiny: Path, generator: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
