@@ -29,8 +29,8 @@ _TICK_S = 0.25
 _SAVE_EVERY_S = 1.0
 # A link that says nothing for their product is dead: before TCP would send again after too long a pause
 # (each is twice the one before, RFC 6298 section 5.5), so that a network that is back carries within 3 s.
-_KEEPALIVE_S = 1.0
-_KEEPALIVES = 4
+_KEEPALIVE_S = 0.5
+_KEEPALIVES = 7
 # What another attempt right away would not change; a person has to.
 _SLOW_REASONS = (
     "config", "auth", "host-key-unknown", "host-key-changed", "host-key-revoked", "forward-denied",

@@ -147,23 +147,31 @@ def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
     assert eventually(lambda: port() == b"0\n", 30)
 
 
-def test_forwards_of_others_stay(laptop: Laptop) -> None:
-    """Case D7: one that leads to the same port of the phone is neither taken over nor removed."""
+def test_forwards_of_others_are_used_and_stay(laptop: Laptop) -> None:
+    """Case D7: one that leads to the same port of the same phone; when its owner removes it, one is made."""
     hosts, serial, environment = laptop.hosts, laptop.phone["serial"], laptop.adb_environment()
-    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "tcp:5039", "tcp:31313", **environment)
 
-    def forwards() -> list[bytes]:
-        return hosts.laptop.run(WHEEL_ADB, "forward", "--list", **environment).stdout.split(b"\n")
+    def forwards(*words: str) -> bytes:
+        return hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", *words, **environment).stdout
 
-    before = forwards()
+    nothing = forwards("--list")
+    forwards("tcp:5039", "tcp:31313")
+    before = forwards("--list")
     for _ in range(2):
         laptop.run_script("-s", serial, "--forward", "31313")
         assert eventually(lambda: hosts.server.listens(31313), 60), laptop.log.read_text()
-        assert len(forwards()) == len(before) + 1 and set(before) <= set(forwards())
+        assert forwards("--list") == before
         assert laptop.end_script() == 130
-        assert forwards() == before
+        assert forwards("--list") == before
         assert eventually(lambda: not hosts.server.listens(31313), 20)
-    hosts.laptop.run(WHEEL_ADB, "-s", serial, "forward", "--remove", "tcp:5039", **environment)
+    laptop.run_script("-s", serial, "--forward", "31313")
+    assert eventually(lambda: hosts.server.listens(31313), 60), laptop.log.read_text()
+    forwards("--remove", "tcp:5039")
+    assert eventually(lambda: b" tcp:31313" in forwards("--list"), 60), laptop.log.read_text()
+    assert eventually(lambda: hosts.server.listens(31313), 60), laptop.log.read_text()
+    assert "a port of the phone is gone" in laptop.log.read_text()
+    assert laptop.end_script() == 130
+    assert forwards("--list") == nothing
 
 
 def test_a_server_that_forbids_forwarding(laptop: Laptop) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,7 +14,9 @@ import tree_sitter_powershell
 
 from devkit.errors import UsageError
 from devkit.tunnels.script import ADBD, POWERSHELL, SH, ScriptRequest, quote_powershell, render
+from tests.e2e.support import REPO, eventually
 
+CASES = REPO / "tests/data/cases"
 SHELLS = [shell for shell in ("dash", "bash", "zsh", "mksh") if shutil.which(shell)]
 REQUESTS = [
     ScriptRequest("server"),
@@ -106,9 +109,53 @@ def test_forwards_of_others_are_never_taken_over() -> None:
     for language in (SH, POWERSHELL):
         text = render(REQUESTS[1], language)
         used = [line for line in text.splitlines() if "adb forward" in line]
-        assert len(used) == 3, used
         assert sum("--no-rebind" in line for line in used) == 1 and "--remove-all" not in text
         assert all(any(word in line for word in ("--no-rebind", "--list", "--remove ")) for line in used)
+
+
+STUB_ADB = """\
+#!/bin/sh
+echo "$*" >>"$LOG"
+case "$1 $2" in
+'get-serialno '*) echo "$ANDROID_SERIAL" ;;
+'forward --list') cat "$LIST" ;;
+'forward --no-rebind') echo 40001; echo "$ANDROID_SERIAL tcp:40001 $4" >>"$LIST" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("serial", "port", "local"),
+    [
+        ("FEDCBA9876543210", 5039, 5040),  # somebody's, that fits
+        ("0123456789ABCDEF", 5039, 5039),
+        ("FEDCBA9876543210", 5040, 40001),  # 5040 is a port of this machine there, not of the phone
+        ("0123456789ABCDE", 5039, 40001),  # another phone's
+    ],
+)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_forward_that_fits_is_used_and_left(
+    shell: str, serial: str, port: int, local: int, tmp_path: Path
+) -> None:
+    """Case D7: same phone, same port of it; what the script made itself it removes."""
+    listed, log = tmp_path / "list", tmp_path / "log"
+    before = (CASES / "D7/forward_list.txt").read_text()
+    listed.write_text(before)
+    for name, text in (("adb", STUB_ADB), ("ssh", '#!/bin/sh\necho "ssh $*" >>"$LOG"; exec sleep 30\n')):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    script = tmp_path / "tunnel.sh"
+    script.write_text(render(ScriptRequest("server", serial=serial, forwards=(port,)), SH))
+    environment = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "LIST": str(listed), "LOG": str(log)}
+    with subprocess.Popen([shell, script], env=environment, stderr=subprocess.DEVNULL) as running:
+        assert eventually(lambda: log.exists() and "ssh " in log.read_text(), 20)
+        running.terminate()
+        assert running.wait(20) == 130
+    said = log.read_text()
+    assert f"-R 127.0.0.1:{port}:127.0.0.1:{local} " in said, said
+    made = local == 40001
+    assert ("--no-rebind" in said) == made
+    assert ("forward --remove tcp:40001" in said) == made and said.count("--remove") == made
 
 
 def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
