@@ -99,13 +99,16 @@ def _decide_unknown(
         and prompts.trust(HostKeyQuestion(plan.hostname, name, key_type, shown, file))
     )
     if not trusted:
-        note = "\n(its certificate authority is known, but host certificates are not checked here)"
+        note = "\n(its certificate authority is known, but devkit cannot check host certificates)"
         raise way.error(
             "host-key-unknown",
             f"the host key of {name} is not known yet",
             f"{key_type} {shown}" + (note if authority else ""),
             (
-                f"compare it with: ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub   (on {way.name})",
+                # OpenSSH checks the certificate, so what it brings is the machine's own word.
+                f"compare it with: ssh {plan.alias} 'cat /etc/ssh/ssh_host_*_key.pub' | ssh-keygen -lf -"
+                if authority
+                else f"compare it with: ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub   (on {way.name})",
                 "then say yes when asked on a terminal, or use --accept-new",
             ),
         )

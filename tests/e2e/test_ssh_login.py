@@ -312,6 +312,28 @@ def test_an_unknown_host_key_is_asked_about(lab: Lab) -> None:
     assert found.returncode == 0
 
 
+def test_a_host_certificate_that_only_openssh_can_check(lab: Lab) -> None:
+    """Its authority is known: the way out is shown, and leads to the machine's real key."""
+    authority = make_key(lab.folder / "authority")
+    folder = lab.folder.parent / "sshd-s"
+    server = lab.server("s", [f"HostCertificate {folder / 'host_ed25519-cert.pub'}"], known=False)
+    key = server.host_key("ed25519")
+    subprocess.run(["ssh-keygen", "-q", "-s", authority, "-I", "s", "-h", f"{key}.pub"], check=True)
+    server.stop()
+    server.start()
+    lab.known_hosts.write_text(f"@cert-authority * {public(authority)}\n", "utf-8")
+    with pytest.raises(TunnelError) as caught:
+        lab.connect("s")
+    assert caught.value.reason == "host-key-unknown"
+    shown = fingerprint(key)
+    assert shown in (caught.value.evidence or "") and "certificate authority" in (caught.value.evidence or "")
+    hint = next(text for text in caught.value.hints if "ssh s " in text)
+    command = hint.partition(": ")[2].replace("ssh s ", f"ssh -F '{lab.config}' s ")
+    command = command.replace("/etc/ssh/ssh_host_*_key.pub", f"{key}.pub")
+    said = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert shown in said.stdout, said.stderr
+
+
 # An account without a shell, and sshd run by an ordinary user.
 
 
