@@ -35,12 +35,18 @@ def deploy(
     if not dry_run:
         runtime.deploy_app(device, prepared)
     plan = prepared.plan
+    data = {**plan.as_dict(), "dry_run": dry_run, "warnings": list(prepared.warnings)}
     if dry_run:
-        text = plan.as_text()
+        from devkit.runtime.wire import wire_sizes
+
+        wire = wire_sizes(plan, device.features)
+        data["files"] = [{**f, "wire_size": wire.get(f["remote"], 0)} for f in data["files"]]
+        data["wire_bytes"] = sum(wire.values())
+        text = plan.as_text(wire)
     elif not plan.is_done:
         size = output.human_bytes(plan.push_bytes)
         text = f"pushed {len(plan.to_push)} of {len(plan.files)} files ({size}) to {plan.folder}"
         text += f", removed {len(plan.removed)}" if plan.removed else ""
     else:
         text = f"nothing to push: all {len(plan.files)} files in {plan.folder} are up to date"
-    output.current().data({**plan.as_dict(), "dry_run": dry_run}, text)
+    output.current().data(data, text)

@@ -17,7 +17,8 @@ from devkit.ndk.qnn_sets import vendor_libraries
 from devkit.runtime.app_folder import AppFolder, survey
 from devkit.runtime.closure import TOOLCHAIN, Closure, OpenedFile, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
-from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
+from devkit.runtime.elf_checks import check_files, page_size_matters, refuse
+from devkit.runtime.qnn import ORIGIN, QnnPlan, own_files, plan_qnn
 from devkit.runtime.run import Launch, launch_for
 from devkit.symbols import Stripper, is_elf, read_elf
 
@@ -54,6 +55,7 @@ class PreparedApp:
     plan: DeployPlan
     device_dir: str
     qnn: QnnPlan | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def libraries(self) -> tuple[Path, ...]:
@@ -170,9 +172,10 @@ def prepare_app(
         opened=(*local.opened, *(qnn.opened() if qnn else ())),
         vendor=vendor_libraries() if qnn else (),
     )
-    for name, user in closure.unresolved:
-        output.current().warn(f"{user} needs {name}, which neither its SDK has nor a phone is known to have")
     folder = device.writable_dir(device_dir or config.device.dir)
+    warnings = _checked(device, closure, local, folder)
+    for warning in warnings:
+        output.current().warn(warning)
     plan = plan_deployment(
         device,
         local.app.name,
@@ -184,7 +187,7 @@ def prepare_app(
         seen=local.seen,
         prune=prune,
     )
-    return PreparedApp(local, closure, plan, folder, qnn)
+    return PreparedApp(local, closure, plan, folder, qnn, warnings)
 
 
 def deploy_app(device: Device, prepared: PreparedApp) -> None:
@@ -196,6 +199,30 @@ def deploy_app(device: Device, prepared: PreparedApp) -> None:
     apply_plan(device, prepared.plan)
     if prepared.qnn is not None:
         prepared.qnn.check_on_phone(device, prepared.plan.folder)
+
+
+def _checked(device: Device, closure: Closure, local: LocalApp, folder: str) -> tuple[str, ...]:
+    """Refuse files that the phone's linker will not take; what is doubtful, as sentences."""
+    page_bytes = None
+    if page_size_matters(closure.files, device.api_level):
+        page_bytes = device.facts(folder).page_bytes
+    findings = check_files(
+        closure.files,
+        dict(own_files(local.app.files)),
+        abi=device.abi,
+        abilist=device.abilist,
+        libc=device.libc,
+        api_level=device.api_level,
+        page_bytes=page_bytes,
+    )
+    refuse(findings)
+    return (
+        *(finding.text for finding in findings),
+        *(
+            f"{user} needs {name}, which neither its SDK has nor a phone is known to have"
+            for name, user in closure.unresolved
+        ),
+    )
 
 
 def _stripper(config: Config, device: Device) -> Stripper | None:

@@ -117,10 +117,12 @@ class DeployPlan:
             ],
         }
 
-    def as_text(self) -> str:
-        """The plan as a table for people."""
+    def as_text(self, wire: Mapping[str, int] | None = None) -> str:
+        """The plan as a table for people; `wire`: bytes on the link by `remote`, where they are known."""
+        wire = wire or {}
         rows: list[tuple[str, ...]] = [
-            (f.action, f.remote, output.human_bytes(f.size), _sent(f), f.reason, f.why) for f in self.files
+            (f.action, f.remote, output.human_bytes(f.size), _sent(f, wire.get(f.remote)), f.reason, f.why)
+            for f in self.files
         ]
         rows += [
             (
@@ -293,10 +295,11 @@ def _expand(mapping: FileMapping) -> Iterator[tuple[str, Path]]:
         )
 
 
-def _sent(file: DeployFile) -> str:
+def _sent(file: DeployFile, wire: int | None = None) -> str:
     if file.action != "push":
         return "-"
-    return output.human_bytes(file.sent_size) + (" stripped" if file.is_stripped else "")
+    text = output.human_bytes(file.sent_size) + (" stripped" if file.is_stripped else "")
+    return text if wire is None or wire == file.sent_size else f"{text}, ~{output.human_bytes(wire)} packed"
 
 
 def _status(local: Path) -> os.stat_result:

@@ -132,7 +132,7 @@ def plan_qnn(
         DeviceError: the phone's chip is not known, or has no NPU for this backend.
         DeployError: a file of another version or for another chip; names it.
     """
-    own = dict(_own_files(app.files))
+    own = dict(own_files(app.files))
     libraries = {remote: path for remote, path in own.items() if is_qnn_name(path.name)}
     if app.backend == "none":
         check_by_hand(libraries, has_dsp=device.libc == "bionic")
@@ -173,7 +173,7 @@ def _backend(wanted: str, options: Mapping[str, str], contexts: Mapping[str, Con
     return "htp-offline" if plugin or contexts else "htp-online"
 
 
-def _own_files(files: Sequence[FileMapping]) -> Iterator[tuple[str, Path]]:
+def own_files(files: Sequence[FileMapping]) -> Iterator[tuple[str, Path]]:
     """The app's own files as (path on the phone, local file); what is missing is told by the plan."""
     for mapping in files:
         if mapping.local.is_dir():

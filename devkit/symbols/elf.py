@@ -35,7 +35,9 @@ _ABIS = {
 class ElfInfo:
     """What devkit needs to know of one ELF file.
 
-    `machine` is LLVM's name of the architecture, `bits` 32 or 64, `build_id` lower-case hex.
+    `machine` is LLVM's name of the architecture, `bits` 32 or 64, `build_id` lower-case hex. `load_align` is
+    the smallest alignment of its segments to load, in bytes (0: none is loaded). `is_fixed` says that it runs
+    at one address only (no PIE). `android_api` and `ndk_release` ("r27d") are what an NDK notes in it.
     """
 
     path: Path
@@ -47,6 +49,10 @@ class ElfInfo:
     interpreter: str | None
     build_id: str | None
     has_debug_info: bool
+    load_align: int = 0
+    is_fixed: bool = False
+    android_api: int | None = None
+    ndk_release: str | None = None
 
     @property
     def abi(self) -> str | None:
@@ -108,18 +114,25 @@ def _parse(path: Path, file: Any) -> ElfInfo:
     interpreter: str | None = None
     build_id: str | None = None
     dynamic: Any = None
+    alignments: list[int] = []
+    android: tuple[int | None, str | None] = (None, None)
     segment: Any
     # Segments, not sections: what is stripped of section headers still runs.
     for segment in elf.iter_segments():
         kind = segment["p_type"]
-        if kind == "PT_DYNAMIC":
+        if kind == "PT_LOAD":
+            alignments.append(int(segment["p_align"]))
+        elif kind == "PT_DYNAMIC":
             dynamic = segment
         elif kind == "PT_INTERP":
             interpreter = segment.get_interp_name()
-        elif kind == "PT_NOTE" and build_id is None:
+        elif kind == "PT_NOTE":
             for note in segment.iter_notes():
                 if note["n_type"] == "NT_GNU_BUILD_ID" and note["n_name"] == "GNU":
-                    build_id = str(note["n_desc"])
+                    build_id = build_id or str(note["n_desc"])
+                # pyelftools names type 1 as GNU does, whoever wrote the note.
+                elif note["n_name"] == "Android" and note["n_type"] in (1, "NT_GNU_ABI_TAG"):
+                    android = _android_ident(note["n_descdata"], elf.little_endian)
     if dynamic is not None:
         for tag in dynamic.iter_tags():
             if tag.entry.d_tag == "DT_NEEDED":
@@ -140,4 +153,20 @@ def _parse(path: Path, file: Any) -> ElfInfo:
         interpreter=interpreter,
         build_id=build_id,
         has_debug_info=debug,
+        load_align=min(alignments, default=0),
+        is_fixed=elf["e_type"] == "ET_EXEC",
+        android_api=android[0],
+        ndk_release=android[1],
     )
+
+
+def _android_ident(description: bytes, little: bool) -> tuple[int | None, str | None]:
+    """The API level and the NDK's release of .note.android.ident (crtbrand.S of bionic).
+
+    Since r15 the number is followed by two fields of 64 bytes: release and build number.
+    """
+    if len(description) < 4:
+        return None, None
+    api = int.from_bytes(description[:4], "little" if little else "big")
+    release = description[4:68].partition(b"\0")[0].decode("ascii", "replace")
+    return api, release or None
