@@ -61,7 +61,7 @@ def keys() -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, config.FileMapping):
-        return {"local": str(value.local), "remote": value.remote}
+        return {"local": str(value.local), "remote": value.remote, "exclude": list(value.exclude)}
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Path):
@@ -73,7 +73,8 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, config.FileMapping):
-        return f"{value.local} -> {value.remote}"
+        without = f" without {', '.join(value.exclude)}" if value.exclude else ""
+        return f"{value.local} -> {value.remote}{without}"
     if isinstance(value, tuple):
         return "[" + ", ".join(_text(item) for item in value) + "]"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devkit.ndk.qnn_sdk import QnnSdk
 
 app = typer.Typer(
-    help="Qualcomm's QNN (QAIRT) SDK: find, install and check it; the files a phone needs.",
+    help="Qualcomm's QNN SDK: find, install, check; the files a phone needs.",
     rich_markup_mode=None,
     no_args_is_help=True,
     epilog="Example: devkit qnn sdk check",

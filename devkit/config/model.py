@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileMapping:
-    """A local file or folder and its path on the phone, relative to the app's folder there."""
+    """A local file or folder and its path on the phone, relative to the app's folder there.
+
+    Attributes:
+        local: may hold wildcards (*, ?, [, **) where nothing of that very name exists; `remote` is the folder
+            for what they match then.
+        exclude: what stays here: names, or paths relative to the folder, with wildcards.
+    """
 
     local: Path
     remote: str
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether `local` stands for all that match it."""
+        return any(mark in str(self.local) for mark in "*?[") and not os.path.lexists(self.local)
 
 
 @dataclass(frozen=True)

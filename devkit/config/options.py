@@ -67,7 +67,11 @@ PROFILE_OPTIONS = (
 APP_OPTIONS = (
     Option("profile", "text", "build profile", default="cpu"),
     Option("target", "text", "the executable: CMake target, file name or path (default: the app's name)"),
-    Option("files", "files", "files and folders that travel along: {local: PATH, remote: PATH}"),
+    Option(
+        "files",
+        "files",
+        "files, folders and patterns that travel along: {local: PATH, remote: PATH, exclude: []}",
+    ),
     Option("args", "list", "arguments when none are given after --"),
     Option("env", "variables", "environment variables on the phone"),
     Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,19 +163,28 @@ class _Reader:
     def _file_mapping(self, node: Node, full: str) -> FileMapping:
         from yaml.nodes import ScalarNode
 
+        exclude: tuple[str, ...] = ()
         if isinstance(node, ScalarNode):
             local, remote = node.value, None
         else:
             entry: dict[str, str] = {}
             for key, key_node, value in self._pairs(node, full):
+                if key == "exclude":
+                    items = [value] if isinstance(value, ScalarNode) else self._items(value, f"{full}: {key}")
+                    exclude = tuple(
+                        self._scalar(item, f"{full}: {key}", "a list of patterns") for item in items
+                    )
+                    continue
                 if key not in ("local", "remote"):
-                    raise self._unknown(f"{full}: {key}", key, ["local", "remote"], key_node)
+                    raise self._unknown(f"{full}: {key}", key, ["local", "remote", "exclude"], key_node)
                 entry[key] = self._scalar(value, f"{full}: {key}", "a path")
             if "local" not in entry:
                 raise self._error(node, f"{full}: an entry needs `local:`, the file on this machine")
             local, remote = entry["local"], entry.get("remote")
         path = absolute(local, self._file.parent)
-        return FileMapping(path, remote if remote is not None else path.name)
+        mapping = FileMapping(path, "." if remote is None else remote, exclude)
+        # What a pattern matches goes into the app's folder, a file or folder there under its own name.
+        return mapping if remote is not None or mapping.is_pattern else replace(mapping, remote=path.name)
 
     def _pairs(self, node: Node, full: str) -> list[tuple[str, Node, Node]]:
         from yaml.nodes import MappingNode, ScalarNode

@@ -18,7 +18,8 @@ from devkit.runtime.app_folder import AppFolder, survey
 from devkit.runtime.closure import TOOLCHAIN, Closure, OpenedFile, SearchDir, needed_closure
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.elf_checks import check_files, page_size_matters, refuse
-from devkit.runtime.qnn import ORIGIN, QnnPlan, own_files, plan_qnn
+from devkit.runtime.own_files import own_files
+from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
 from devkit.runtime.run import Launch, launch_for
 from devkit.symbols import Stripper, is_elf, read_elf
 
@@ -208,7 +209,7 @@ def _checked(device: Device, closure: Closure, local: LocalApp, folder: str) -> 
         page_bytes = device.facts(folder).page_bytes
     findings = check_files(
         closure.files,
-        dict(own_files(local.app.files)),
+        own_files(local.app.files),
         abi=device.abi,
         abilist=device.abilist,
         libc=device.libc,

@@ -17,7 +17,8 @@ from devkit import output
 from devkit.config import FileMapping
 from devkit.errors import DeployError, FileError
 from devkit.runtime.app_folder import MANIFEST, AppFolder, look
-from devkit.runtime.hashes import HashCache, regular_files
+from devkit.runtime.hashes import HashCache
+from devkit.runtime.own_files import expand
 from devkit.runtime.staging import Arrival, Manifest, disk_full, place_files
 
 if TYPE_CHECKING:
@@ -269,30 +270,12 @@ def _claim(wanted: dict[str, tuple[Path, str]], remote: str, local: Path, reason
 
 
 def _expand(mapping: FileMapping) -> Iterator[tuple[str, Path]]:
-    remote = posixpath.normpath(mapping.remote)
-    if remote.startswith(("..", "/")):
-        raise DeployError(
-            f"`remote: {mapping.remote}` leaves the app's folder on the phone",
-            hints=["use a path relative to the app's folder"],
-        )
-    if mapping.local.is_dir():
-        skipped: list[str] = []
-        for file in regular_files(mapping.local, lambda path, why: skipped.append(f"{path.name} ({why})")):
-            inner = file.relative_to(mapping.local).as_posix()
-            yield posixpath.normpath(posixpath.join(remote, inner)), file
-        if skipped:
-            more = f" and {len(skipped) - _SHOWN_SKIPPED} more" if len(skipped) > _SHOWN_SKIPPED else ""
-            shown = ", ".join(skipped[:_SHOWN_SKIPPED])
-            output.current().warn(f"not everything in {mapping.local} can travel: {shown}{more}")
-    elif mapping.local.is_file():
-        yield remote, mapping.local
-    else:
-        found = "is neither a file nor a folder" if mapping.local.exists() else "does not exist"
-        raise DeployError(
-            f"{mapping.local} {found}",
-            evidence="it is named under `files:` in devkit.yaml",
-            hints=["devkit config show --origin says which line names it"],
-        )
+    skipped: list[str] = []
+    yield from expand(mapping, lambda path, why: skipped.append(f"{path.name} ({why})"))
+    if skipped:
+        more = f" and {len(skipped) - _SHOWN_SKIPPED} more" if len(skipped) > _SHOWN_SKIPPED else ""
+        shown = ", ".join(skipped[:_SHOWN_SKIPPED])
+        output.current().warn(f"not everything in {mapping.local} can travel: {shown}{more}")
 
 
 def _sent(file: DeployFile, wire: int | None = None) -> str:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths
-from devkit.config import FileMapping
 from devkit.errors import ConfigError
 from devkit.ndk.qnn_sets import HTP, SKEL, STUB, QnnSet, library_set, needs_arch, target_for
 from devkit.ndk.qnn_version import ContextFacts, is_qnn_name, read_context
 from devkit.runtime.closure import OpenedFile
-from devkit.runtime.hashes import regular_files
+from devkit.runtime.own_files import own_files
 from devkit.runtime.qnn_checks import QNN_MANIFEST, check_by_hand, check_contexts, check_on_phone, check_own
 
 if TYPE_CHECKING:
@@ -132,7 +130,7 @@ def plan_qnn(
         DeviceError: the phone's chip is not known, or has no NPU for this backend.
         DeployError: a file of another version or for another chip; names it.
     """
-    own = dict(own_files(app.files))
+    own = own_files(app.files)
     libraries = {remote: path for remote, path in own.items() if is_qnn_name(path.name)}
     if app.backend == "none":
         check_by_hand(libraries, has_dsp=device.libc == "bionic")
@@ -171,17 +169,6 @@ def _backend(wanted: str, options: Mapping[str, str], contexts: Mapping[str, Con
         return wanted
     plugin = options.get("MNN_WITH_PLUGIN", "").upper() in ("ON", "1", "TRUE", "YES")
     return "htp-offline" if plugin or contexts else "htp-online"
-
-
-def own_files(files: Sequence[FileMapping]) -> Iterator[tuple[str, Path]]:
-    """The app's own files as (path on the phone, local file); what is missing is told by the plan."""
-    for mapping in files:
-        if mapping.local.is_dir():
-            for file in regular_files(mapping.local, lambda _path, _why: None):
-                inner = file.relative_to(mapping.local).as_posix()
-                yield posixpath.normpath(posixpath.join(mapping.remote, inner)), file
-        elif mapping.local.is_file():
-            yield posixpath.normpath(mapping.remote), mapping.local
 
 
 def _contexts(own: Mapping[str, Path]) -> dict[str, ContextFacts]:

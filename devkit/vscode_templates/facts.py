@@ -218,6 +218,8 @@ def _host_app(config: Config, app: AppConfig, program: Path, folder: Path) -> Ho
 def _host_argument(app: AppConfig, argument: str, folder: Path) -> str:
     """An argument that names a file on the phone, as this machine's file that travels there."""
     for mapping in app.files:
+        if mapping.is_pattern:
+            continue
         remote = mapping.remote.rstrip("/")
         if argument == remote or argument.startswith(remote + "/"):
             return _below(mapping.local, folder) + argument[len(remote) :]
