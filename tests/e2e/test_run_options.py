@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from devkit.device import Device
+from devkit.errors import SimError
 from tests.e2e.support import REPO, Cli, Sim, eventually, left_on_phone, start_sim
 from tests.e2e.terminal import Terminal
 
@@ -37,14 +38,18 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def chip_sim(tmp_path_factory: pytest.TempPathFactory, adb: Path) -> Iterator[Sim]:
-    chip = start_sim("chip", tmp_path_factory.mktemp("state"), adb, model="sm8750")
+    base = tmp_path_factory.mktemp("state")
+    try:
+        chip = start_sim("chip", base, adb, model="sm8750", su=True)
+    except SimError:  # a reduced phone has no su
+        chip = start_sim("chip", base, adb, model="sm8750")
     yield chip
     chip.phone.stop()
 
 
 @pytest.fixture
 def chip(chip_sim: Sim, monkeypatch: pytest.MonkeyPatch) -> Sim:
-    """A phone with big and little processors."""
+    """A phone with big and little processors, and su where this machine has namespaces."""
     monkeypatch.setenv("XDG_STATE_HOME", str(chip_sim.state_home))
     return chip_sim
 
@@ -205,8 +210,8 @@ def check_root(device: Device) -> None:
         pytest.skip("nobody is root on a reduced phone")
 
 
-def test_root(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
-    check_root(device)
+def test_root(chip: Sim, runner: Path, devkit: Cli) -> None:
+    check_root(chip.device())
     ran = devkit("run", runner, "--root", "--pull", "of root", "--", "write", "of root", "it's $X")
     assert ran.code == 0, ran.err
     ran = devkit("run", runner, "--root", "--taskset", "1", "--env", "A=it's", "--", "where")
@@ -217,7 +222,8 @@ def test_root(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
 
 
 @pytest.mark.parametrize("mode", ["wait", "deaf"])
-def test_a_program_of_root_ends_with_devkit(sim: Sim, runner: Path, device: Device, mode: str) -> None:
+def test_a_program_of_root_ends_with_devkit(chip: Sim, runner: Path, mode: str) -> None:
+    device = chip.device()
     check_root(device)
     with _started("run", str(runner), "--root", "--", mode) as process:
         assert process.stdout is not None and process.stdout.readline() == b"waiting\n"
@@ -225,6 +231,14 @@ def test_a_program_of_root_ends_with_devkit(sim: Sim, runner: Path, device: Devi
         process.kill()
         process.wait(10)
         assert eventually(lambda: not left_on_phone(device, f"runner {mode}", ".devkit-guard"))
+
+
+def test_no_root(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
+    if device.shell("id -u").text == "0\n":
+        pytest.skip("a reduced phone of root's is root's")
+    ran = devkit("run", runner, "--root", "--", "where")
+    assert (ran.code, ran.out) == (125, "")
+    assert "has no su: programs cannot run as root there" in ran.err and "try: " in ran.err
 
 
 # Standard input
@@ -329,9 +343,8 @@ def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> 
 
 
 @pytest.mark.parametrize("root", [(), ("--root",)])
-def test_stopping_a_detached_run(
-    sim: Sim, runner: Path, devkit: Cli, device: Device, root: tuple[str, ...]
-) -> None:
+def test_stopping_a_detached_run(chip: Sim, runner: Path, devkit: Cli, root: tuple[str, ...]) -> None:
+    device = chip.device()
     if root:
         check_root(device)
     for mode, code in (("wait", 143), ("deaf", 137)):
