@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from devkit import output
 from devkit.device import quote
-from devkit.errors import DeviceError, DevkitError, OperationTimeout
+from devkit.errors import PHONE, DeviceError, DevkitError, OperationTimeout
 
 if TYPE_CHECKING:
     from devkit.device import Device, ShellStream
@@ -56,14 +56,15 @@ done
 
 GRACE_S = 1.0
 END_TIMEOUT_S = 5.0
+READY_TIMEOUT_S = 30.0
 
 
 class Guard:
     """Watches over one session of processes on the phone; ended by `release` or `kill`.
 
     It is started beside the program, not before it: that saves a round trip. `prefix` is shell text to
-    put before the guarded command: it makes the command's session
-    known to the guard. The command itself must be `exec`ed or run in that same shell.
+    put before the guarded command: it makes the command's session known to the guard. The command itself
+    must be `exec`ed or run in that same shell.
 
     Args:
         root: the guarded command runs as root in this way; only a guard that is root can end it.
@@ -74,11 +75,20 @@ class Guard:
         self._root = root
         self._file = f"{folder}/.devkit-guard-{secrets.token_hex(8)}"
         script = _GUARD.format(file=quote([self._file]), grace_steps=int(GRACE_S * 10))
-        if root is not None:
-            script = f"exec {root.wrap(script)}"
         self._stream: ShellStream | None = None
-        self._opening = threading.Thread(target=self._open, args=(script,), daemon=True)
-        self._opening.start()
+        self._opening: threading.Thread | None = None
+        if root is None:
+            self._opening = threading.Thread(target=self._open, args=(script,), daemon=True)
+            self._opening.start()
+            return
+        # su takes its time: until the guard has its traps, the end of the link would end it as well.
+        ready = root.wrap(script.replace("trap '' HUP PIPE\n", "trap '' HUP PIPE\necho ready\n", 1))
+        self._stream = device.open_shell(f"exec {ready}", doing="starting a guard as root")
+        try:
+            _await_ready(self._stream)
+        except BaseException:
+            self._stream.close()
+            raise
 
     @property
     def prefix(self) -> str:
@@ -112,7 +122,8 @@ class Guard:
 
     def _end(self, last_word: bytes) -> None:
         """Never raises for a lost phone: the guard there acts on the lost connection by itself."""
-        self._opening.join()
+        if self._opening is not None:
+            self._opening.join()
         stream = self._stream
         if stream is None:
             return
@@ -129,3 +140,17 @@ class Guard:
             pass
         finally:
             stream.close()
+
+
+def _await_ready(stream: ShellStream) -> None:
+    said = b""
+    while b"ready\n" not in said:
+        _, data = stream.read(READY_TIMEOUT_S)
+        if isinstance(data, int):
+            raise DeviceError(
+                "su on the phone ended the guard, so that nothing is started as root",
+                where=PHONE,
+                evidence=said.decode("utf-8", "replace"),
+                hints=["devkit device shell -- su -c id"],
+            )
+        said += data
