@@ -36,6 +36,7 @@ def run(
     cwd: run_options.Cwd = None,
     stdin: run_options.Stdin = None,
     tty: run_options.Tty = None,
+    live: run_options.Live = False,
     timeout: run_options.Timeout = None,
     taskset: run_options.Taskset = None,
     root: run_options.Root = False,
@@ -58,7 +59,7 @@ def run(
     Its results and known errors are read from the output: where they say that it failed although it
     exited with 0, devkit exits with 1.
     """
-    foreground = timeout is not None or tty is not None or print_commands
+    foreground = timeout is not None or tty is not None or live or print_commands
     run_detached.check_actions(
         detach=detach,
         logs=logs,
@@ -69,8 +70,8 @@ def run(
         foreground=foreground,
     )
     request = run_options.make_request(
-        env=env, cwd=cwd, stdin=stdin, tty=tty, timeout=timeout, taskset=taskset, root=root, pull=pull,
-        pull_to=pull_to,
+        env=env, cwd=cwd, stdin=stdin, tty=tty, live=live, timeout=timeout, taskset=taskset, root=root,
+        pull=pull, pull_to=pull_to,
     )  # fmt: skip
     if logs or status or stop:
         config = common.load_config(serial=serial, device_dir=device_dir)
@@ -139,6 +140,7 @@ def run_foreground(
                 stdin=request.stdin,
                 stdin_end=stdin_end_for(prepared),
                 tty=request.tty,
+                live=request.live,
                 first=outputs.first,
                 ended=ended,
                 on_output=reader.feed,

@@ -40,6 +40,10 @@ Tty = Annotated[
         "--tty/--no-tty", help="A terminal for the program (default: when stdin and stdout are one here)."
     ),
 ]
+Live = Annotated[
+    bool,
+    typer.Option("--live", help="Output line by line also where it is no terminal here."),
+]
 Taskset = Annotated[
     str | None,
     typer.Option(
@@ -65,6 +69,7 @@ def make_request(
     cwd: str | None,
     stdin: Path | None,
     tty: bool | None,
+    live: bool,
     timeout: float | None,
     taskset: str | None,
     root: bool,
@@ -83,6 +88,7 @@ def make_request(
         cwd=cwd,
         stdin=stdin,
         tty=tty,
+        live=live,
         timeout_s=timeout,
         taskset=taskset,
         root=root,

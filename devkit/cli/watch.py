@@ -35,6 +35,7 @@ def watch(
     cwd: run_options.Cwd = None,
     stdin: run_options.Stdin = None,
     tty: run_options.Tty = None,
+    live: run_options.Live = False,
     timeout: run_options.Timeout = None,
     taskset: run_options.Taskset = None,
     root: run_options.Root = False,
@@ -43,8 +44,8 @@ def watch(
 ) -> None:
     """Run APP again after each save: build, deploy, rerun. Ctrl-C ends it, and the program on the phone."""
     request = run_options.make_request(
-        env=env, cwd=cwd, stdin=stdin, tty=tty, timeout=timeout, taskset=taskset, root=root, pull=pull,
-        pull_to=pull_to,
+        env=env, cwd=cwd, stdin=stdin, tty=tty, live=live, timeout=timeout, taskset=taskset, root=root,
+        pull=pull, pull_to=pull_to,
     )  # fmt: skip
 
     def one_round(round_: _Round) -> int:

@@ -107,8 +107,7 @@ def join_terminal(
     """
     source = source or Input()
     at_terminal = _has_raw_mode() and source.is_terminal
-    if tty is None:
-        tty = at_terminal and sys.stdout.isatty()
+    tty = wants_pty(source, tty)
     term = os.environ.get("TERM") if tty else None
     size = _terminal_size() if tty else None
     with contextlib.ExitStack() as stack:
@@ -125,6 +124,13 @@ def join_terminal(
             if keys is not None and keys.hung_up:
                 raise KeyboardInterrupt from None
             raise
+
+
+def wants_pty(source: Input, tty: bool | None) -> bool:
+    """Whether `join_terminal` asks for a pty."""
+    if tty is not None:
+        return tty
+    return _has_raw_mode() and source.is_terminal and sys.stdout.isatty()
 
 
 class HangUpKeys:

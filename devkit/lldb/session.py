@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths, process
+from devkit.device.phone_terminal import PhoneTerminal
 from devkit.errors import PHONE, DebugError
 from devkit.lldb import client, recipes
-from devkit.lldb.phone_terminal import PhoneTerminal
 from devkit.lldb.server import FOLDER, LaunchRefused, LldbServer, push_server, server_command
 from devkit.lldb.session_folder import session_folder
 from devkit.lldb.sysroot import mini_sysroot

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 # A guard's file holds the session it watches: while that lives it is needed, however old it is.
 _SCRIPT = """\
 dir={folder}
-find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name 'lldb-server-*.tmp' \\) \
-  -mmin +{minutes} 2>/dev/null
+find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name '.devkit-run-*' \
+  -o -name 'lldb-server-*.tmp' \\) -mmin +{minutes} 2>/dev/null
 for file in "$dir"/.devkit-guard-* "$dir"/*/.devkit-guard-* "$dir"/.devkit-lldb/.devkit-guard-*; do
   [ -s "$file" ] || continue
   read -r session < "$file" && [ ! -d "/proc/$session" ] && echo "$file"
 done
 echo "== sizes =="
 """
-_PLACES = re.compile(r"(\.devkit-(staging|trial|guard)-|lldb-server-\w+\.)[^/]*$")
+_PLACES = re.compile(r"(\.devkit-(staging|trial|run|guard)-|lldb-server-\w+\.)[^/]*$")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class RunRequest:
         cwd: instead of the app's.
         stdin: a file instead of this process's stdin.
         tty: whether the program gets a terminal; None decides by stdin and stdout.
+        live: without one, its output comes line by line all the same.
         taskset: processors it may run on: big, little, prime, all, a mask or a list.
         root: run it as root.
         pull: outputs beside the app's own.
@@ -40,6 +41,7 @@ class RunRequest:
     cwd: str | None = None
     stdin: Path | None = None
     tty: bool | None = None
+    live: bool = False
     timeout_s: float | None = None
     taskset: str | None = None
     root: bool = False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from devkit import output
 from devkit.errors import PHONE, OperationTimeout
 from devkit.runtime.guard import Guard
 
@@ -115,6 +117,7 @@ def run_program(
     stdin: Path | None = None,
     stdin_end: str | None = None,
     tty: bool | None = None,
+    live: bool = False,
     first: str = "",
     ended: Callable[[], bool] | None = None,
     on_output: Callable[[bytes, bool], None] | None = None,
@@ -128,6 +131,8 @@ def run_program(
         stdin: a file to read instead of this process's stdin.
         stdin_end: a line that is sent when stdin, no terminal, has ended.
         tty: whether it gets a terminal; None: when stdin and stdout are one.
+        live: where it gets none, its stdout alone is a terminal of the phone, so that the C library hands
+            out each line; costs a second stream.
         first: shell text that the phone runs before the program.
         ended: asked several times a second; True ends the program.
         on_output: gets all output too, after it is shown; the flag says that it is of stderr.
@@ -138,10 +143,14 @@ def run_program(
         OperationTimeout: it still ran after `timeout_s`; it has been ended.
         StreamStopped: `ended` said so; the program has been ended.
     """
-    from devkit.device.terminal import Input, join_terminal
+    from devkit.device.terminal import Input, join_terminal, wants_pty
 
     name = posixpath.basename(launch.program)
-    with Input.opened(stdin, last_line=stdin_end) as source:
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(Input.opened(stdin, last_line=stdin_end))
+        if live and not wants_pty(source, tty):
+            tty = False
+            first += stack.enter_context(_line_by_line(device))
         guard = Guard(device, launch.folder, root=launch.root)
         finished = False
         try:
@@ -170,3 +179,14 @@ def run_program(
                 guard.release()
             else:
                 guard.kill()
+
+
+@contextlib.contextmanager
+def _line_by_line(device: Device) -> Iterator[str]:
+    """Shell text that sends stdout to a terminal of the phone, whose output is shown here."""
+    from devkit.device import quote_word
+    from devkit.device.phone_terminal import PhoneTerminal
+
+    sink = output.current()
+    with PhoneTerminal(device, sink.raw) as terminal:
+        yield f"exec > {quote_word(terminal.path)}; "

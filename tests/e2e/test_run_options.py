@@ -286,6 +286,23 @@ def test_a_terminal_when_asked(sim: Sim, runner: Path, devkit: Cli) -> None:
         terminal.wait_for(b"terminal 000 0x0")
 
 
+def test_output_is_live_when_asked(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
+    """Also of a program that never flushes, and that has to be ended."""
+    late = devkit("run", runner, "--timeout", "2", "--", "buffered")
+    assert (late.code, late.out) == (124, "") and "to stderr" in late.err
+    live = devkit("run", runner, "--live", "--timeout", "2", "--", "buffered")
+    assert (live.code, live.out) == (124, "terminal 010\n") and "to stderr" in live.err
+    # The bytes stay as they are, all of them come, and the exit code is the program's.
+    data = bytes(range(256)) * 2000
+    done = subprocess.run(
+        [sys.executable, "-m", "devkit", "run", str(runner), "--live", "--", "cat"],
+        input=data, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, data), done.stderr
+    assert devkit("run", runner, "--live", "--", "exit", "42").code == 42
+    assert not left_on_phone(device, "devkit_line")
+
+
 def test_the_window_is_followed(sim: Sim, runner: Path, device: Device) -> None:
     with Terminal("run", str(runner), "--", "size") as terminal:
         terminal.wait_for(b"terminal 111 40x200")

@@ -83,6 +83,11 @@ int main(int argc, char** argv) {
     }
     return std::atoi(argv[3]);
   }
+  if (mode == "buffered") {  // as many programs: it leaves flushing to the C library
+    std::printf("terminal %d%d%d\n", isatty(0), isatty(1), isatty(2));
+    std::fputs("to stderr\n", stderr);
+    for (;;) sleep(1);
+  }
   if (mode == "size") {
     std::signal(SIGWINCH, on_resize);
     show_size();

@@ -1,15 +1,12 @@
-"""A terminal on the phone for a program that the debugger launches: its output comes here live."""
+"""A terminal on the phone that a program elsewhere writes to: its output comes here live, line by line."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from devkit.errors import PHONE, DebugError, DeviceError, OperationTimeout
-
-if TYPE_CHECKING:
-    from devkit.device import Device
+from devkit.device.phone import Device
+from devkit.errors import PHONE, DeviceError, OperationTimeout
 
 START_TIMEOUT_S = 10.0
 DRAIN_TIMEOUT_S = 2.0
@@ -65,7 +62,7 @@ class PhoneTerminal:
             except OperationTimeout:
                 data = 0
             if isinstance(data, int):
-                raise DebugError(
+                raise DeviceError(
                     "the phone gives no terminal for the program's output",
                     where=PHONE,
                     evidence=seen.decode("utf-8", "replace"),
