@@ -32,14 +32,16 @@ class Known:
     consequence: bool = False
     load_only: bool = False
     translate: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Table:
-    """All entries, what each exit code means, and one pattern that finds lines worth a look."""
+    """All entries, what each exit code means, and two quick tests for lines worth a look."""
 
     known: tuple[Known, ...]
-    any_of_them: re.Pattern[str]
+    beginnings: re.Pattern[str]
+    words: tuple[str, ...]
     exit_codes: Mapping[int, tuple[str, str]]
 
 
@@ -56,7 +58,10 @@ class Finder:
         Args:
             free_text: it is text nobody vouches for, so that only lines no model invents count.
         """
-        if not self._table.any_of_them.search(text) or len(self._found) >= MAX_FINDINGS:
+        # Nearly all lines are nothing, and there may be millions.
+        if not any(word in text for word in self._table.words) and not self._table.beginnings.match(text):
+            return
+        if len(self._found) >= MAX_FINDINGS:
             return
         for known in self._table.known:
             if known.load_only and free_text:
@@ -129,14 +134,18 @@ def load_table() -> Table:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     data: dict[str, Any] = yaml.load(text, Loader=loader)
     known = tuple(_known(entry) for entry in data["findings"])
-    plain = (_GROUP_NAME.sub("(?:", entry.pattern.pattern) for entry in known)
+    anchored = [entry for entry in known if not entry.has]
+    beginnings = "|".join(_GROUP_NAME.sub("(?:", entry.pattern.pattern) for entry in anchored)
+    words = tuple(dict.fromkeys(word for entry in known for word in entry.has))
     exits = {int(code): (meaning, cause) for code, (meaning, cause) in data["exit_codes"].items()}
-    return Table(known, re.compile("|".join(f"(?:{pattern})" for pattern in plain)), exits)
+    return Table(known, re.compile(beginnings), words, exits)
 
 
 def _known(entry: dict[str, Any]) -> Known:
     if entry["severity"] not in (FAILED, WARNING, NOTE):
         raise ValueError(f"findings.yaml: {entry['kind']}: no such severity: {entry['severity']}")
+    if "has" not in entry and not entry["pattern"].startswith("^"):
+        raise ValueError(f"findings.yaml: {entry['kind']}: needs `has:`, as its pattern may match anywhere")
     return Known(
         kind=entry["kind"],
         pattern=re.compile(entry["pattern"]),
@@ -149,4 +158,5 @@ def _known(entry: dict[str, Any]) -> Known:
         consequence=bool(entry.get("consequence", False)),
         load_only=entry.get("phase") == "load",
         translate=tuple(entry.get("translate", ())),
+        has=tuple(entry.get("has", ())),
     )

@@ -46,7 +46,7 @@ CANNOT LINK EXECUTABLE "./a": library "libx.so" not found
     missing-library library=libx.so
 CANNOT LINK EXECUTABLE "./a": library "libx.so" not found: needed by /data/l/libMNN.so in namespace (default)
     missing-library library=libx.so user=libMNN.so
-CANNOT LINK EXECUTABLE: could not load library "libx.so" needed by "./a"; caused by library "libx.so" not found
+CANNOT LINK EXECUTABLE: could not load library "libx.so" needed by "a"; caused by library "libx.so" not found
     missing-library library=libx.so user=a
 CANNOT LINK EXECUTABLE "./a": "/d/libx.so" is for EM_ARM (40) instead of EM_AARCH64 (183)
     wrong-abi library=libx.so
