@@ -50,7 +50,7 @@ def results(
     try:
         reader = OutputReader(parser, program=program, custom=custom)
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error), hints=["devkit results --list"]) from None
     for data in _chunks(file):
         reader.feed(data)
     report = reader.finish(exit_code)
