@@ -92,5 +92,5 @@ def _digits(value: float, significant: int = 6) -> str:
     if abs(value) >= 1e15:
         return f"{value:.{significant}g}"
     if value == int(value) or abs(value) >= 10 ** (significant - 1):
-        return f"{value:.0f}"
+        return str(round(value))
     return f"{value:.{significant}g}"

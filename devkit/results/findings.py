@@ -49,7 +49,7 @@ class Finder:
     """Collects the findings of one output: each kind with the same values once."""
 
     def __init__(self) -> None:
-        self._table = load_table()
+        self._table: Table | None = None
         self._found: dict[tuple[str, tuple[tuple[str, str], ...]], Finding] = {}
 
     def line(self, text: str, number: int, *, free_text: bool) -> None:
@@ -58,6 +58,8 @@ class Finder:
         Args:
             free_text: it is text nobody vouches for, so that only lines no model invents count.
         """
+        if self._table is None:
+            self._table = load_table()  # when the program runs already, not before it starts
         # Nearly all lines are nothing, and there may be millions.
         if not any(word in text for word in self._table.words) and not self._table.beginnings.match(text):
             return

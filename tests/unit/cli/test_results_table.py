@@ -50,9 +50,9 @@ def test_numbers() -> None:
         "26345472",
         "0.000123457",
         "1e+300",
-        "-0",
+        "0",
         "18817.8",
     ]
     assert summary_table(Report(None, "ok")) == ""
     spread = (Measurement("pp", 18817.838, "tok/s", {}, 1006.04),)
-    assert summary_table(Report("x", "ok", spread)).splitlines()[1].split("  ")[1].strip() == "18817.8 ± 1006"
+    assert "18817.8 ± 1006  tok/s" in summary_table(Report("x", "ok", spread))

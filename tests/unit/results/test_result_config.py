@@ -90,3 +90,14 @@ def test_a_wrong_parser_name_has_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, "apps: {x: {results: llm_bnch}}\n")
     assert caught.value.hints[0] == "did you mean `llm_bench`?"
+
+
+def test_the_example_of_the_documentation(tmp_path: Path) -> None:
+    document = (Path(__file__).parents[3] / "docs/results.md").read_text("utf-8")
+    parsers = load(tmp_path, document.partition("```yaml\n")[2].partition("```")[0]).parsers
+    output = "case 8x8: 12.5 us, 3.5 GFLOPS\nall cases ran\n"
+    report = results.parse(output, program="gemm_test", custom=parsers, exit_code=0)
+    assert report.status == OK and [(m.value, m.unit) for m in report.measurements] == [
+        (12.5, "us"),
+        (3.5, "GFLOPS"),
+    ]
