@@ -132,7 +132,7 @@ def run_foreground(
     launch = plan_launch(device, prepared, args, request)
     outputs = Outputs(launch, request.patterns(prepared.local.app))
     try:
-        with run_results.reading(config, prepared) as reader:
+        with run_results.reading(config, prepared, launch.args) as reader:
             code = runtime.run_program(
                 device,
                 launch,

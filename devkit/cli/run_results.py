@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from devkit import output
 from devkit.cli.results_table import summary_table
 from devkit.errors import EXIT_CHECK_FAILED, PHONE, CheckFailed, OperationTimeout
-from devkit.results import FAILED, NOTE, Finding, OutputReader, Report
+from devkit.results import FAILED, NO_PARSER, NOTE, Finding, OutputReader, Report
 
 if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.runtime import PreparedApp
     from devkit.runtime.pulls import PullResult
 
+_HELP = {"-h", "--help"}
+
 
 @contextlib.contextmanager
-def reading(config: Config, prepared: PreparedApp) -> Iterator[OutputReader]:
-    """A reader for the app's output. What it read before a timeout is shown, too."""
+def reading(config: Config, prepared: PreparedApp, args: Sequence[str]) -> Iterator[OutputReader]:
+    """A reader for the app's output. What it read before a timeout or Ctrl-C is shown, too.
+
+    Args:
+        args: the program's; a usage text that was asked for is no failure.
+    """
     app = prepared.local.app
-    reader = OutputReader(
-        app.results, program=prepared.plan.program, app=app.name, custom=config.parsers
+    parser = NO_PARSER if _HELP.intersection(args) else app.results
+    reader = OutputReader(parser, program=prepared.plan.program, app=app.name, custom=config.parsers
     )  # fmt: skip
     try:
         yield reader
-    except OperationTimeout:
+    except (OperationTimeout, KeyboardInterrupt):
         report = reader.finish()
         if not output.current().json_mode:
             note_results(report)

@@ -68,6 +68,8 @@ class Finder:
         for known in self._table.known:
             if known.load_only and free_text:
                 continue
+            if known.has and not any(word in text for word in known.has):
+                continue
             match = known.pattern.search(text)
             if match:
                 self._keep(known, match, text, number)

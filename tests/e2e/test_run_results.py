@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import REPO, Cli, Sim
+from tests.e2e.support import REPO, Cli, Sim, TinyApp
 from tests.e2e.terminal import Terminal
 
 CAPTURES = REPO / "tests/data/results"
@@ -154,6 +154,25 @@ def test_what_was_said_before_a_timeout(sim: Sim, devkit: Cli, says: Speaker) ->
     ran = devkit("run", "app", "--timeout", "2")
     assert ran.code == 124 and "MobileNetV2_224.mnn" in ran.err and "17.601" in ran.err
     assert "still running after 2 s" in ran.err
+
+
+def test_a_usage_text_fails_unless_it_was_asked_for(sim: Sim, devkit: Cli, says: Speaker) -> None:
+    says("llm_demo", CAPTURES / "llm_demo_usage_rc0.txt")
+    ran = devkit("run", "app")
+    assert ran.code == 1 and "llm_demo printed its usage and did nothing" in ran.err
+    assert devkit("run", "app", "--", "out.txt", "0", "--help").code == 0
+
+
+def test_a_library_the_linker_does_not_find(sim: Sim, devkit: Cli, tiny: TinyApp, workdir: Path) -> None:
+    (workdir / "devkit.yaml").write_text(
+        f"apps:\n  app: {{target: '{tiny.program}', env: {{LD_LIBRARY_PATH: /data/nowhere}}}}\n", "utf-8"
+    )
+    ran = devkit("run", "app", "--json")
+    assert ran.code not in (0, 125) and ran.data["status"] == "failed"
+    first = ran.data["findings"][0]
+    assert (first["kind"], first["values"]["library"]) == ("missing-library", "libinner.so")
+    human = devkit("run", "app")
+    assert human.code == ran.code and "warning: libinner.so" in human.err and "LD_LIBRARY_PATH" in human.err
 
 
 def test_on_a_terminal_with_its_carriage_returns(sim: Sim, devkit: Cli, says: Speaker, workdir: Path) -> None:

@@ -233,6 +233,7 @@ def test_only_the_last_block_of_llm_demo_counts() -> None:
     assert report.value("decode_speed") == 2891.74 and report.values("decode_tokens") == [16]
     # What a model says is no finding, and no other program's output.
     answer = "LLM init error\n[Error]: x not found: y.txt\nMNN benchmark\nUsage: llm_demo\n"
+    answer += 'CANNOT LINK EXECUTABLE "./a": library "libx.so" not found\n'
     report = results.parse(
         real.replace("prompt file is p.txt\n", "prompt file is p.txt\n" + answer), exit_code=0
     )
