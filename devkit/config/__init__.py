@@ -19,6 +19,7 @@ from devkit.config.model import (
 from devkit.config.options import (
     APP_OPTIONS,
     BACKENDS,
+    BENCH_OPTIONS,
     BUILD_TYPES,
     NAMED_SECTIONS,
     OPTIONS,
@@ -30,6 +31,7 @@ from devkit.config.values import nearest
 __all__ = [
     "APP_OPTIONS",
     "BACKENDS",
+    "BENCH_OPTIONS",
     "BUILD_TYPES",
     "NAMED_SECTIONS",
     "OPTIONS",

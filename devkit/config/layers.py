@@ -125,6 +125,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         apps={name: AppConfig(name=name, **entry) for name, entry in named["apps"].items()},
         values=values,
         origins=origins,
+        bench=named["bench"],
         qnn=QnnConfig(qnn_path, qnn_version),
         deploy=DeployConfig(values["deploy.strip"]),
         tunnel=TunnelConfig(values.get("tunnel.host")),

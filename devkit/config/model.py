@@ -104,7 +104,8 @@ class Config:
     """Everything devkit was told, and by whom.
 
     `root` is the folder of devkit.yaml (else the working directory), `values` every key that has
-    a value, `origins` the layer each of them came from, `parsers` the entries of `results:`.
+    a value, `origins` the layer each of them came from, `parsers` the entries of `results:`, `bench` those
+    of `bench:` by app.
     """
 
     root: Path
@@ -120,6 +121,7 @@ class Config:
     apps: Mapping[str, AppConfig]
     values: Mapping[str, Any]
     origins: Mapping[str, str]
+    bench: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     qnn: QnnConfig = field(default_factory=QnnConfig)
     deploy: DeployConfig = field(default_factory=DeployConfig)
     tunnel: TunnelConfig = field(default_factory=TunnelConfig)

@@ -11,7 +11,7 @@ BACKENDS = ("none", "cpu", "gpu", "htp", "htp-online", "htp-offline")
 
 @dataclass(frozen=True)
 class Option:
-    """One configuration key. `kind`: text, path, integer, choice, list, map, variables, files, regex,
+    """One configuration key. `kind`: text, path, integer, count, choice, list, map, variables, files, regex,
     regexes or patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}})."""
 
     key: str
@@ -119,10 +119,25 @@ SOC_OPTIONS = (
     Option("note", "text", "what is to be said wherever it is used"),
 )
 
+BENCH_OPTIONS = (
+    Option("profiles", "list", "build profiles to compare (default: the app's own)"),
+    Option("backends", "list", "values of {backend} in the arguments"),
+    Option("threads", "list", "values of {threads} in the arguments"),
+    Option("prompts", "list", "values of {prompt} in the arguments"),
+    Option("args", "list", "arguments instead of the app's own"),
+    Option("repeat", "integer", "measured runs of each combination", default=5),
+    Option("warmup", "count", "runs before them that do not count", default=1),
+    Option("cooldown_s", "count", "seconds of pause before each run", default=2),
+    Option("max_c", "integer", "wait until the hottest part is below this many degrees Celsius"),
+    Option("timeout_s", "integer", "seconds after which a run is ended", default=600),
+    Option("metrics", "list", "regular expressions for numbers of the output; named groups name them"),
+)
+
 # Sections whose keys are names that the user gives.
 NAMED_SECTIONS = {
     "profiles": PROFILE_OPTIONS,
     "apps": APP_OPTIONS,
     "socs": SOC_OPTIONS,
     "results": RESULT_OPTIONS,
+    "bench": BENCH_OPTIONS,
 }

@@ -28,13 +28,14 @@ def from_text(option: Option, text: str, place: str, base: Path) -> Any:
     Raises:
         ConfigError: it is no value of this option.
     """
-    if option.kind == "integer":
+    if option.kind in ("integer", "count"):
         try:
             number = int(text)
         except ValueError:
             raise ConfigError(f"{place} must be a whole number, not {text!r}") from None
-        if number < 1:
-            raise ConfigError(f"{place} must be at least 1, not {number}")
+        least = 1 if option.kind == "integer" else 0
+        if number < least:
+            raise ConfigError(f"{place} must be at least {least}, not {number}")
         return number
     if option.kind == "choice" and text not in option.choices:
         guess = nearest(text, option.choices)

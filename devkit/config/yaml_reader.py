@@ -100,7 +100,7 @@ class _Reader:
     def _value(self, option: Option, node: Node, full: str) -> Any:
         if _is_null(node):
             return _EMPTY.get(option.kind, option.default)
-        if option.kind in ("text", "path", "choice", "integer"):
+        if option.kind in ("text", "path", "choice", "integer", "count"):
             text = self._scalar(node, full, "a single value")
             try:
                 return from_text(option, text, full, self._file.parent)
