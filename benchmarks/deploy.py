@@ -6,6 +6,7 @@ The phone offers zstd, and adb push is left at its defaults (it compresses, too)
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import statistics
@@ -18,43 +19,25 @@ from pathlib import Path
 
 import adbutils
 
+from benchmarks import debug_set
 from benchmarks.report import Measure
-from devkit import paths
-from devkit.sim import LinkSettings, Phone, start_phone
+from devkit.sim import LinkSettings, Phone, count_bytes, start_phone
 
 ROUNDS, QUICK_ROUNDS = 3, 1
-RATE_BITS_S = 20_000_000.0
-LIBRARIES, UNITS, KINDS = 4, 2, 60
+# A phone behind a tunnel.
+RATE_BITS_S, ONE_WAY_S = 20_000_000.0, 0.010
 FILES, MODEL_BYTES = 200, 3_000_000_000
 ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
-# Debug information of an engine's size in minutes of compiling: types that differ, used in containers.
-_CODE = """#include <map>
-#include <set>
-#include <utility>
-#include <vector>
-template <int N> struct K {{ int v; bool operator<(const K& o) const {{ return v < o.v; }} }};
-template <int N> int use(int n) {{
-  std::map<K<N>, std::vector<std::set<K<N>>>> m;
-  m[K<N>{{n}}].emplace_back().insert(K<N>{{n}});
-  return int(m.size());
-}}
-template <int... N> int all(int n, std::integer_sequence<int, N...>) {{
-  return (use<{n} * 1000 + N>(n) + ...);
-}}
-int part_{n}(int n) {{ return all(n, std::make_integer_sequence<int, {kinds}>()) + {salt}; }}
-"""
 
 
 def run(*, quick: bool) -> list[Measure]:
     """A first deployment, one changed source, and nothing changed at all."""
     with tempfile.TemporaryDirectory(prefix="devkit-bench-") as base, _phone(Path(base)) as phone:
-        # Kept: compiling it takes minutes.
-        folder = paths.cache_dir() / f"benchmarks/deploy-{LIBRARIES}-{UNITS}-{KINDS}"
-        folder.mkdir(parents=True, exist_ok=True)
-        program = _build(folder)
+        program = debug_set.build()
         rounds = QUICK_ROUNDS if quick else ROUNDS
         return [
             _first(phone, Path(base), program, rounds),
+            *_small(phone, Path(base), rounds),
             _changed(phone, Path(base), program, rounds),
             _unchanged(phone, Path(base), program, rounds),
         ]
@@ -76,21 +59,53 @@ def _first(phone: Phone, base: Path, program: Path, rounds: int) -> Measure:
     return _times(f"first deploy, {total / 1e6:.0f} MB, 20 Mbit/s", ours, peer, 10)
 
 
+def _small(phone: Phone, base: Path, rounds: int) -> list[Measure]:
+    """The example engine's program and library: seconds, and bytes on the wire."""
+    project = base / "mini-engine"
+    shutil.copytree(Path(__file__).parents[1] / "examples/mini-engine", project)
+    cache = base / "cache small"
+    _deploy(phone, base, cache, "mini_llm", "small build", cwd=project)
+    planned = json.loads(_deploy(phone, base, cache, "mini_llm", "small plan", "--dry-run", cwd=project))
+    files = [Path(file["local"]) for file in planned["files"]]
+    ours, peer, our_bytes, peer_bytes = [], [], 0, 0
+    for number in range(max(3, rounds)):
+        there = f"/data/local/tmp/small peer{number}"
+        _adb(phone, "shell", "mkdir", "-p", f"'{there}'")
+        before = count_bytes("bench")[0]
+        peer.append(_timed(lambda there=there: _adb(phone, "push", *files, there)))  # type: ignore[misc]
+        between = count_bytes("bench")[0]
+        shutil.rmtree(cache / "devkit/stripped")
+        ours.append(
+            _timed(
+                lambda: _deploy(phone, base, cache, "mini_llm", f"small{number}", "--no-build", cwd=project)
+            )  # noqa: B023
+        )
+        peer_bytes, our_bytes = between - before, count_bytes("bench")[0] - between
+    share = our_bytes / peer_bytes
+    return [
+        _times("example engine, first deploy", ours, peer, 1),
+        Measure(
+            "example engine, bytes on the wire", "kB", our_bytes / 1e3, peer_bytes / 1e3, 0.0,
+            share, "of the peer's", "<= 0.2", share <= 0.2,
+        ),
+    ]  # fmt: skip
+
+
 def _changed(phone: Phone, base: Path, program: Path, rounds: int) -> Measure:
     cache = base / "cache changed"
     _deploy(phone, base, cache, program, "changed")
-    library = program.parent / "libpart0.so"
     there = "/data/local/tmp/peer changed"
     _adb(phone, "shell", "mkdir", "-p", f"'{there}'")
     ours, peer = [], []
     for number in range(rounds):
-        _library(program.parent, 0, salt=number + 1)
+        library = debug_set.change(program.parent, 0, salt=number + 1)
         ours.append(_timed(lambda: _deploy(phone, base, cache, program, "changed")))
         stripped = base / "libpart0.so"
         subprocess.run(["strip", "--strip-debug", "-o", stripped, library], check=True)
         peer.append(_timed(lambda: _adb(phone, "push", base / "libpart0.so", there)))
+    debug_set.change(program.parent, 0, salt=0)
     # Next to the link the peer's stripped library is the floor: what is above is devkit's own.
-    return _times("one source changed; peer: its library, stripped by hand", ours, peer, 0.2)
+    return _times("one source changed; peer: its library, stripped by hand", ours, peer, 1 / 1.2)
 
 
 def _unchanged(phone: Phone, base: Path, program: Path, rounds: int) -> Measure:
@@ -133,14 +148,21 @@ def _timed(work: object) -> float:
 
 
 def _deploy(
-    phone: Phone, base: Path, cache: Path, app: Path | str, folder: str, *, cwd: Path | None = None
-) -> None:
-    subprocess.run(
+    phone: Phone,
+    base: Path,
+    cache: Path,
+    app: Path | str,
+    folder: str,
+    *options: str,
+    cwd: Path | None = None,
+) -> bytes:
+    done = subprocess.run(
         [sys.executable, "-m", "devkit", "deploy", app, "-s", f"sim:{phone.record.name}",
-         "--device-dir", f"/data/local/tmp/{folder}", "--json"],
-        cwd=cwd or base, stdout=subprocess.DEVNULL, check=True,
+         "--device-dir", f"/data/local/tmp/{folder}", "--json", *options],
+        cwd=cwd or base, stdout=subprocess.PIPE, check=True,
         env={**os.environ, "XDG_CACHE_HOME": str(cache), "XDG_STATE_HOME": str(base / "state")},
     )  # fmt: skip
+    return done.stdout
 
 
 def _adb(phone: Phone, *words: str | Path) -> None:
@@ -156,7 +178,7 @@ def _phone(base: Path) -> Iterator[Phone]:
     before = os.environ.get("XDG_STATE_HOME")
     os.environ["XDG_STATE_HOME"] = str(base / "state")
     try:
-        link = LinkSettings(RATE_BITS_S, RATE_BITS_S)
+        link = LinkSettings(RATE_BITS_S, RATE_BITS_S, ONE_WAY_S, ONE_WAY_S)
         with start_phone("bench", adb=ADB, lifeline=True, link=link) as phone:
             yield phone
     finally:
@@ -164,44 +186,3 @@ def _phone(base: Path) -> Iterator[Phone]:
             del os.environ["XDG_STATE_HOME"]
         else:
             os.environ["XDG_STATE_HOME"] = before
-
-
-def _build(folder: Path) -> Path:
-    """A program and its libraries with all the debug information a compiler can make of them."""
-    for library in range(LIBRARIES):
-        _library(folder, library, salt=0)
-    calls = [f"part_{n}" for n in range(LIBRARIES * UNITS)]
-    source = folder / "main.cpp"
-    source.write_text(
-        "".join(f"int {call}(int);\n" for call in calls)
-        + "int main() { return (" + " + ".join(f"{call}(1)" for call in calls) + ") == 0; }\n"
-    )  # fmt: skip
-    program = folder / "program"
-    names = [f"-lpart{n}" for n in range(LIBRARIES)]
-    subprocess.run([_compiler(), "-g", source, "-o", program, f"-L{folder}", *names], check=True)
-    return program
-
-
-def _library(folder: Path, library: int, *, salt: int) -> None:
-    objects = []
-    for unit in range(UNITS):
-        number = library * UNITS + unit
-        source, made = folder / f"part{number}.cpp", folder / f"part{number}.o"
-        text = _CODE.format(n=number, kinds=KINDS, salt=salt if unit == 0 else 0)
-        if not source.exists() or source.read_text() != text:
-            source.write_text(text)
-            flags = ["-std=c++17", "-g", "-O0", "-fPIC"]
-            subprocess.run([_compiler(), *flags, "-c", source, "-o", made], check=True)
-        objects.append(made)
-    file = folder / f"libpart{library}.so"
-    subprocess.run(
-        [_compiler(), "-shared", *objects, "-o", file, f"-Wl,-soname,{file.name}", "-Wl,--build-id"],
-        check=True,
-    )
-
-
-def _compiler() -> str:
-    found = shutil.which("g++") or shutil.which("clang++")
-    if found is None:
-        raise SystemExit("this benchmark needs a C++ compiler")
-    return found
