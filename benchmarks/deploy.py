@@ -51,7 +51,7 @@ def _first(phone: Phone, base: Path, program: Path, rounds: int) -> Measure:
     for number in range(rounds):
         there = f"/data/local/tmp/peer{number}"
         _adb(phone, "shell", "mkdir", "-p", there)
-        peer.append(_timed(lambda there=there: _adb(phone, "push", *files, there)))  # type: ignore[misc]
+        peer.append(_timed(lambda there=there: _adb(phone, "push", *files, there)))
         # Nothing is known yet: no hashes, no stripped copies.
         cache = base / f"cache{number}"
         ours.append(_timed(lambda: _deploy(phone, base, cache, program, f"first{number}")))  # noqa: B023
@@ -64,23 +64,20 @@ def _small(phone: Phone, base: Path, rounds: int) -> list[Measure]:
     project = base / "mini-engine"
     shutil.copytree(Path(__file__).parents[1] / "examples/mini-engine", project)
     cache = base / "cache small"
-    _deploy(phone, base, cache, "mini_llm", "small build", cwd=project)
-    planned = json.loads(_deploy(phone, base, cache, "mini_llm", "small plan", "--dry-run", cwd=project))
+    _deploy(phone, base, cache, "llm_demo", "small build", cwd=project)
+    planned = json.loads(_deploy(phone, base, cache, "llm_demo", "small plan", "--dry-run", cwd=project))
     files = [Path(file["local"]) for file in planned["files"]]
     ours, peer, our_bytes, peer_bytes = [], [], 0, 0
     for number in range(max(3, rounds)):
         there = f"/data/local/tmp/small peer{number}"
         _adb(phone, "shell", "mkdir", "-p", f"'{there}'")
-        before = count_bytes("bench")[0]
-        peer.append(_timed(lambda there=there: _adb(phone, "push", *files, there)))  # type: ignore[misc]
-        between = count_bytes("bench")[0]
+        before = _sent(phone)
+        peer.append(_timed(lambda there=there: _adb(phone, "push", *files, there)))
+        between = _sent(phone)
         shutil.rmtree(cache / "devkit/stripped")
-        ours.append(
-            _timed(
-                lambda: _deploy(phone, base, cache, "mini_llm", f"small{number}", "--no-build", cwd=project)
-            )  # noqa: B023
-        )
-        peer_bytes, our_bytes = between - before, count_bytes("bench")[0] - between
+        words = ("llm_demo", f"small{number}", "--no-build")
+        ours.append(_timed(lambda words=words: _deploy(phone, base, cache, *words, cwd=project)))
+        peer_bytes, our_bytes = between - before, _sent(phone) - between
     share = our_bytes / peer_bytes
     return [
         _times("example engine, first deploy", ours, peer, 1),
@@ -145,6 +142,11 @@ def _timed(work: object) -> float:
     started = time.perf_counter()
     work()  # type: ignore[operator]
     return time.perf_counter() - started
+
+
+def _sent(phone: Phone) -> int:
+    """Bytes towards the phone so far."""
+    return int(count_bytes(phone.record.name)["bytes_up"])
 
 
 def _deploy(
