@@ -155,8 +155,8 @@ def test_what_was_measured_before_the_phone_went_away_is_kept(
     sim = start_sim("leaving", tmp_path / "state", adb)
     environment = {**os.environ, "XDG_STATE_HOME": str(sim.state_home)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "devkit", "bench", str(work), "-s", "sim:leaving", *QUICK, "--prompt", "ok,hang",
-         "--", "1", "{prompt}"],
+        [sys.executable, "-m", "devkit", "bench", str(work), "-s", "sim:leaving", *QUICK,
+         "--prompt", "ok,hang", "--", "1", "{prompt}"],
         cwd=workdir, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
