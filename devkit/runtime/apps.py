@@ -199,7 +199,7 @@ def deploy_app(device: Device, prepared: PreparedApp) -> None:
     """
     apply_plan(device, prepared.plan)
     if prepared.qnn is not None:
-        prepared.qnn.check_on_phone(device, prepared.plan.folder)
+        prepared.qnn.check_on_phone(device, prepared.plan)
 
 
 def _checked(device: Device, closure: Closure, local: LocalApp, folder: str) -> tuple[str, ...]:

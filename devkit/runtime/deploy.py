@@ -79,6 +79,12 @@ class DeployPlan:
         return not self.to_push and not self.removed
 
     @property
+    def others(self) -> tuple[str, ...]:
+        """Files in the folder that are no part of the plan and stay there, relative to it."""
+        known = {file.remote for file in self.files} | {*self.removed, MANIFEST}
+        return tuple(sorted(set(self.seen.present) - known))
+
+    @property
     def to_push(self) -> tuple[DeployFile, ...]:
         return tuple(f for f in self.files if f.action == "push")
 

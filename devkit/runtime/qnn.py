@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from devkit.config import AppConfig, Config
     from devkit.device import Device
     from devkit.device.soc import SocFacts
+    from devkit.runtime.deploy import DeployPlan
 
 ORIGIN = "QNN SDK"
 _CONTEXT_SUFFIXES = (".bin", ".serialized", ".ctx", ".qnn")
@@ -85,14 +86,18 @@ class QnnPlan:
             paths.write_atomically(file, text)
         return ((QNN_MANIFEST, file, "says which QNN files belong together"),)
 
-    def check_on_phone(self, device: Device, folder: str) -> None:
-        """Compare the app's folder on the phone with the set. One round trip.
+    def check_on_phone(self, device: Device, plan: DeployPlan) -> None:
+        """Compare the app's folder on the phone with the set, before a program starts.
+
+        No round trip where nothing has travelled and nothing else of QNN lies there: the plan has compared
+        the set's files and the manifest.
 
         Raises:
             DeployError: QNN files there do not belong together.
         """
-        if self.files is not None:
-            check_on_phone(device, folder, self.files, self.record(), self.own)
+        strangers = any("/" not in name and is_qnn_name(name) for name in plan.others)
+        if self.files is not None and (plan.to_push or strangers):
+            check_on_phone(device, plan.folder, self.files, self.record(), self.own)
 
     def environment(self, env: Mapping[str, str], folder: str) -> dict[str, str]:
         """An app's variables with those that QNN's libraries are found by: our folder comes first.

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from devkit import runtime
+from devkit.config import load
 from devkit.device import Device
 from tests.e2e.support import Cli, Ran, Sim
 from tests.support.qnn_parts import BUILD_ID, HOST, VERSION, genuine_sdk, with_build_id
@@ -79,6 +81,22 @@ def test_the_set_travels_and_is_what_the_program_opens(app: Cli, device: Device)
     assert "nothing to push" in app("deploy").out
     # Another backend: another set, and the manifest with it.
     assert app("run", backend="none").code == 0
+
+
+def test_an_unchanged_set_costs_no_round_trip(app: Cli, workdir: Path, sim: Sim) -> None:
+    assert app("deploy").code == 0
+    counts = []
+    for backend in ("gpu", "none"):
+        (workdir / "devkit.yaml").write_text(
+            (workdir / "devkit.yaml").read_text().replace("backend: gpu", f"backend: {backend}")
+        )
+        config, phone = load(workdir), sim.device()
+        prepared = runtime.prepare_app(config, phone, runtime.build_app(config, phone, "opens"))
+        assert not prepared.plan.to_push
+        runtime.deploy_app(phone, prepared)
+        counts.append(phone.round_trips)
+    # What is there of the set is seen by the look that every deployment takes.
+    assert counts[0] == counts[1] <= 4
 
 
 def test_a_stranger_on_the_phone_is_named_before_the_program_starts(

@@ -59,9 +59,14 @@ def parts(platform: str) -> Path:
     return folder
 
 
-def genuine_sdk(root: Path, platform: str = PHONE) -> Path:
-    """An SDK in QAIRT's layout with genuine libraries (hard links or copies) and small files for the rest."""
-    source, target = parts(platform), _TARGETS[platform]
+def genuine_sdk(root: Path, platform: str = PHONE, target: str | None = None) -> Path:
+    """An SDK in QAIRT's layout with genuine libraries (hard links or copies) and small files for the rest.
+
+    Args:
+        target: name of the folder below lib/ (default: as for phones, though the arm64 ones are Linux').
+    """
+    source = parts(platform)
+    target = target or _TARGETS[platform]
     (root / "include/QNN").mkdir(parents=True)
     (root / "include/QNN/QnnInterface.h").write_text("#pragma once\n")
     (root / "sdk.yaml").write_text(f"version: 2.51.0\nbuild_id: {VERSION}\n")
