@@ -176,8 +176,8 @@ def decide(
                 ],
             )
         said.insert(0, (CONFIG_KEY, told))
-    elif _is_foreign(properties):
-        return _foreign(properties)
+    elif (foreign := _foreign_maker(properties)) is not None:
+        return _foreign(properties, *foreign)
     for origin, model in said:
         chip, variant = _row(model, chips)
         if chip is not None:
@@ -264,17 +264,24 @@ def _weak(chip: Chip, variant: str | None) -> Iterator[str]:
         yield f"the facts of {chip.chip} are uncertain"
 
 
-def _is_foreign(properties: Mapping[str, str]) -> bool:
-    maker = properties.get("ro.soc.manufacturer", "").lower()
-    return bool(maker) and not any(maker.startswith(name) for name in _QUALCOMM)
+def _foreign_maker(properties: Mapping[str, str]) -> tuple[str, str] | None:
+    """The maker of a chip that is not Qualcomm's, and the property that says so."""
+    maker = properties.get("ro.soc.manufacturer", "")
+    if maker:
+        ours = any(maker.lower().startswith(name) for name in _QUALCOMM)
+        return None if ours else (maker, "ro.soc.manufacturer")
+    board = properties.get(_BOARD, "").lower()
+    for beginning, name in _table()["other_makers"].items():
+        if re.match(re.escape(beginning) + r"\d|" + re.escape(beginning) + "$", board):
+            return name, _BOARD
+    return None
 
 
-def _foreign(properties: Mapping[str, str]) -> SocFacts:
-    maker, model = properties.get("ro.soc.manufacturer", ""), properties.get("ro.soc.model")
+def _foreign(properties: Mapping[str, str], maker: str, origin: str) -> SocFacts:
     return SocFacts(
         NO_HTP,
-        model,
-        decided_by="ro.soc.manufacturer",
+        properties.get("ro.soc.model"),
+        decided_by=origin,
         hint=f"QNN needs a chip of Qualcomm; this one is of {maker}: use `backend: none`",
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths
-from devkit.errors import ConfigError
+from devkit.errors import ConfigError, DeviceError, ToolMissing
 from devkit.ndk.qnn_sets import HTP, SKEL, STUB, QnnSet, library_set, needs_arch, target_for
 from devkit.ndk.qnn_version import ContextFacts, is_qnn_name, read_context
 from devkit.runtime.closure import OpenedFile
@@ -124,6 +124,9 @@ def plan_qnn(
 ) -> QnnPlan | None:
     """Choose the set of an app and hold everything else of QNN that travels against it.
 
+    A build with MNN_QNN gets the set for the NPU unless the app says something else; where there is none
+    for this phone, that is said.
+
     Args:
         options: CMake options of the app's build; empty for a ready-made program.
 
@@ -137,9 +140,30 @@ def plan_qnn(
     """
     own = own_files(app.files)
     libraries = {remote: path for remote, path in own.items() if is_qnn_name(path.name)}
-    if app.backend == "none":
-        check_by_hand(libraries, has_dsp=device.libc == "bionic")
+    if app.backend != "none":
+        return _plan(config, device, app.backend, program, options, own, libraries)
+    check_by_hand(libraries, has_dsp=device.libc == "bionic")
+    if f"apps.{app.name}.backend" in config.values or libraries or not _opens_qnn(options):
         return None
+    try:
+        return _plan(config, device, "htp", program, options, own, libraries)
+    except (ToolMissing, DeviceError) as error:
+        # Nobody has asked for the NPU: the program may run without it.
+        output.current().warn(f"no QNN libraries travel, which this build opens at run time: {error.what}")
+        for hint in (*error.hints[:1], f"apps.{app.name}.backend in devkit.yaml says which, or none"):
+            output.current().note(f"  try: {hint}")
+        return None
+
+
+def _plan(
+    config: Config,
+    device: Device,
+    wanted: str,
+    program: Path,
+    options: Mapping[str, str],
+    own: Mapping[str, Path],
+    libraries: Mapping[str, Path],
+) -> QnnPlan:
     from devkit.device.soc import require_arch, soc_of
     from devkit.ndk.qnn_sdk import find_qnn_sdk, qnn_sdk_for, warn_about_conflicts
 
@@ -148,7 +172,7 @@ def plan_qnn(
     sdk = find_qnn_sdk(Path(root)) if root else qnn_sdk_for(config)
     warn_about_conflicts(sdk)
     contexts = _contexts(own)
-    backend = _backend(app.backend, options, contexts)
+    backend = _backend(wanted, options, contexts)
     target = target_for(sdk, device.abi, device.libc)
     soc, arch = None, None
     if needs_arch(backend, target):
@@ -172,8 +196,18 @@ def plan_qnn(
 def _backend(wanted: str, options: Mapping[str, str], contexts: Mapping[str, ContextFacts]) -> str:
     if wanted != "htp":
         return wanted
-    plugin = options.get("MNN_WITH_PLUGIN", "").upper() in ("ON", "1", "TRUE", "YES")
-    return "htp-offline" if plugin or contexts else "htp-online"
+    return "htp-offline" if _is_on(options, "MNN_WITH_PLUGIN") or contexts else "htp-online"
+
+
+def _opens_qnn(options: Mapping[str, str]) -> bool:
+    """Whether a build runs models with QNN; that of the converters only writes them."""
+    return _is_on(options, "MNN_QNN") and not _is_on(options, "MNN_QNN_CONVERT_MODE")
+
+
+def _is_on(options: Mapping[str, str], name: str) -> bool:
+    from devkit.engine.profiles import is_on
+
+    return is_on(options.get(name))
 
 
 def _contexts(own: Mapping[str, Path]) -> dict[str, ContextFacts]:

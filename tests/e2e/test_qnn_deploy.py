@@ -146,6 +146,20 @@ def test_the_users_own_library_of_another_version_never_travels(app: Cli, device
     assert ran.code == 125 and "the QNN libraries under `files:` are of several versions" in ran.err
 
 
+def test_the_list_of_a_set_needs_no_phone(devkit: Cli, tmp_path: Path) -> None:
+    sdk = genuine_sdk(tmp_path / VERSION)
+    shown = devkit(
+        "qnn", "libs", "htp-offline", "--soc", "SM8650", "--sdk", sdk, "--program", "qnn-net-run", "--json"
+    )
+    names = [f["name"] for f in shown.data["files"]]
+    assert names[-2:] == ["libQnnHtpV75Stub.so", "libQnnHtpV75Skel.so"]
+    assert "libQnnHtpNetRunExtensions.so" in names
+    assert shown.data["environment"]["ADSP_LIBRARY_PATH"] == "/data/local/tmp/devkit/APP"
+    assert devkit("qnn", "libs", "--arch", "v99", "--sdk", sdk).code == 125
+    wrong = devkit("qnn", "libs", "--soc", "SM8651", "--sdk", sdk)
+    assert wrong.code == 2 and "did you mean SM8650?" in wrong.err
+
+
 def test_the_list_of_a_set(devkit: Cli, sdk: Path, sim: Sim) -> None:
     shown = devkit("qnn", "libs", "gpu", "--sdk", sdk, "--json").data
     assert [(f["name"], f["build_id"]) for f in shown["files"]] == [

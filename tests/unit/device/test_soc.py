@@ -115,7 +115,9 @@ def test_who_is_believed() -> None:
         (phone("SM8250"), NO_HTP, "v66"),
         (phone("SM85501"), UNKNOWN, None),
         ({"ro.board.platform": "kona"}, NO_HTP, "v66"),
-        ({"ro.board.platform": "exynos"}, UNKNOWN, None),
+        ({"ro.board.platform": "exynos9820"}, NO_HTP, None),
+        ({"ro.board.platform": "mt6785", "ro.hardware": "mt6785"}, NO_HTP, None),
+        ({"ro.board.platform": "mtk_lookalike"}, UNKNOWN, None),
         ({}, UNKNOWN, None),
     ],
 )

@@ -91,6 +91,27 @@ def test_htp_is_online_or_offline_as_profile_and_files_say(sdk: Path, tmp_path: 
     assert planned(sdk, backend="none") is None
 
 
+def test_a_build_with_qnn_gets_the_set_unless_the_app_says_otherwise(
+    sdk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def plan(text: str, chip: str = "SM8650", **options: str) -> QnnPlan | None:
+        (tmp_path / "devkit.yaml").write_text(f"qnn: {{path: '{sdk}'}}\napps: {text}\n")
+        config = load(tmp_path, environ={})
+        return plan_qnn(config, cast(Device, Phone(chip)), config.apps["chat"], PROGRAM, options)
+
+    assert names(plan("{chat: }", MNN_QNN="ON", MNN_WITH_PLUGIN="ON"))[1] == "libQnnSystem.so"
+    assert plan("{chat: {backend: none}}", MNN_QNN="ON") is None
+    assert plan("{chat: }") is None and plan("{chat: }", MNN_QNN="ON", MNN_QNN_CONVERT_MODE="ON") is None
+    # Who sends libraries by hand is not overruled.
+    htp, stub = (sdk / f"lib/aarch64-android/libQnnHtp{name}.so" for name in ("", "V75Stub"))
+    assert plan(f"{{chat: {{files: ['{htp}', '{stub}']}}}}", MNN_QNN="ON") is None
+    assert not capsys.readouterr().err
+    # Nobody has asked for an NPU by name: a phone without one runs the program all the same.
+    assert plan("{chat: }", chip="SM9999", MNN_QNN="ON") is None
+    said = capsys.readouterr().err
+    assert "no QNN libraries travel" in said and "apps.chat.backend in devkit.yaml" in said
+
+
 def test_the_sdk_whose_headers_the_build_took(sdk: Path, tmp_path: Path) -> None:
     config = load(tmp_path, environ={"DEVKIT_QNN_PATH": str(tmp_path / "no such SDK")})
     app = AppConfig("chat", backend="gpu")
