@@ -39,14 +39,14 @@ def summary_table(report: Report, *, everything: bool = False) -> str:
 
 def _tables(measurements: Sequence[Measurement]) -> list[list[list[Measurement]]]:
     """Rows (measurements of equal labels that follow each other), in tables of rows with equal columns."""
-    rows: dict[tuple[tuple[str, str], ...], list[Measurement]] = {}
+    rows: dict[object, list[Measurement]] = {}
+    times: dict[object, int] = {}
     for number, measurement in enumerate(measurements):
         labels = tuple(measurement.labels.items())
+        # The same number of the same case again begins a row of its own.
+        times[labels, measurement.name] = time = times.get((labels, measurement.name), 0) + 1
         # What has no labels is a row of its own: one number a line.
-        key = labels or (("", str(number)),)
-        while any(m.name == measurement.name for m in rows.get(key, ())):
-            key = (*key, ("", ""))  # the same case measured again
-        rows.setdefault(key, []).append(measurement)
+        rows.setdefault((labels, time) if labels else number, []).append(measurement)
     tables: dict[tuple[object, ...], list[list[Measurement]]] = {}
     for row in rows.values():
         labelled = tuple(row[0].labels)

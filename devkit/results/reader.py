@@ -48,7 +48,7 @@ class OutputReader:
                 known = [described.name for described in custom] + [*parser_names()]
                 raise ValueError(f"there is no parser named {name}; known: {', '.join(known)}, {NO_PARSER}")
         self._by_lines = self._parser is None
-        self._earlier: list[Parser] = []
+        self._seen: dict[str, Parser] = {self._parser.name: self._parser} if self._parser else {}
         self._finder = Finder()
         self._streams = {False: LineFeeder(), True: LineFeeder()}
         self._number = 0
@@ -70,7 +70,7 @@ class OutputReader:
             for stream in self._streams.values():
                 for line in stream.finish():
                     self._line(line)
-        parsers = [*self._earlier, *([self._parser] if self._parser else [])]
+        parsers = list(self._seen.values())
         measured: list[Measurement] = []
         found = self._finder.found()
         for parser in parsers:
@@ -109,11 +109,9 @@ class OutputReader:
         """A log may hold several programs' outputs, one behind the other."""
         found = recognise(line)
         if found is not None and (self._parser is None or found.name != self._parser.name):
-            if self._parser is not None:
-                self._earlier.append(self._parser)
-            self._parser = found
+            self._parser = self._seen.setdefault(found.name, found)
             # The signature may be the second line of a block.
-            found.line(self._before)
+            self._parser.line(self._before)
 
     def _no_results(self, parser: Parser) -> Finding:
         cause = "the program did not get that far"

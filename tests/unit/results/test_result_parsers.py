@@ -244,6 +244,8 @@ def test_two_programs_in_one_log() -> None:
     text = (CAPTURES / "llm_bench.txt").read_text() + (CAPTURES / "benchmark_out.txt").read_text()
     report = results.parse(text)
     assert report.value("tg8") == 2699.49 and len(report.values("time_avg")) == 8
+    again = results.parse(text * 3)
+    assert len(again.values("tg8")) == 3 and len(again.values("time_avg")) == 24
 
 
 def test_asked_for_results_that_are_not_there_fail() -> None:
@@ -255,3 +257,10 @@ def test_asked_for_results_that_are_not_there_fail() -> None:
     assert (silent.status, silent.findings) == (OK, ())
     logged = results.parse("hello\n", program="llm_demo", exit_code=0).findings[0]
     assert "logcat -d -s MNNJNI" in logged.next[0]
+
+
+def test_numbers_too_large_for_a_double_are_none() -> None:
+    fence = "#" * 34
+    text = f"config path is x\n{fence}\nprefill speed = 1e999 tok/s\ndecode speed = 2e3 tok/s\n{fence}\n"
+    report = results.parse(text)
+    assert (report.values("prefill_speed"), report.values("decode_speed")) == ([None], [2000.0])
