@@ -11,7 +11,8 @@ from devkit.device.adb_program import find_version_clash
 from devkit.device.connection import server_version
 from devkit.device.failures import ServerUnreachable
 from devkit.device.listing import start_default_server
-from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Repair, Section
+from devkit.doctor.report import BROKEN, NOT_NEEDED, OK, WARNING, Link, Repair, Section
+from devkit.doctor.roles import PHONE, Roles
 from devkit.errors import DeviceError, DevkitError, OperationTimeout, ToolMissing
 
 if TYPE_CHECKING:
@@ -25,40 +26,55 @@ LARGE_PAGE_NDK = 28  # aligns for 16 KiB pages by itself from this release on
 
 
 def choose_phone(
-    section: Section, config: Config, serial: str | None, *, environ: Mapping[str, str]
+    links: list[Link], roles: Roles, config: Config, serial: str | None, *, environ: Mapping[str, str]
 ) -> Device | None:
-    """The adb links. Starts no adb server: looking changes nothing."""
+    """The adb links, each of the machine it is on. Starts no adb server: looking changes nothing."""
+    own, phone = Section(roles.own_adb, links), Section(PHONE, links)
     try:
         adb = find_adb(config.adb.path, environ)
-        section.add("adb", "adb program", OK, f"{adb.version_string}, {adb.origin} ({adb.path})")
+        own.add("adb", "adb program", OK, f"{adb.version_string}, {adb.origin} ({adb.path})")
     except ToolMissing as missing:
-        section.broken("adb", "adb program", missing)
-        section.skip([("adb-server", "adb server"), ("phone", "phone")], "needs the adb program")
+        own.broken("adb", "adb program", missing)
+        own.skip([("adb-server", "adb server")], "needs the adb program")
+        phone.skip([("phone", "phone")], "needs the adb program")
         return None
     inventory = _inventory(config, environ)
     problem = inventory.effective_problem
     if problem is not None and not inventory.servers:
+        there = Section(roles.adb_of(inventory.effective), links)
         refused = isinstance(problem, ServerUnreachable) and problem.refused
         if refused and inventory.effective.is_default:
-            section.add(
+            there.add(
                 "adb-server", "adb server", BROKEN, f"nothing listens at {inventory.effective.address}",
                 ["devkit sim start   brings one of its own"],
                 _start_server(adb, inventory.effective, environ),
             )  # fmt: skip
         else:
-            section.broken("adb-server", "adb server", problem)
-        section.skip([("phone", "phone")], "needs the adb server")
+            there.broken("adb-server", "adb server", problem)
+        phone.skip([("phone", "phone")], "needs the adb server")
         return None
-    _servers(section, inventory, adb)
+    device: Device | None = None
+    failure: DevkitError | None = None
     try:
         device = select_device(serial, environ=environ, config=config, may_start=False)
         # A phone that is listed may still not answer; everything behind this line asks it.
         assert device.properties
     except (DeviceError, OperationTimeout) as error:
-        section.broken("phone", "phone", error)
+        failure = error
+    used = device.server if device is not None else _used_server(inventory)
+    _servers(Section(roles.adb_of(used), links), inventory, adb)
+    if device is None or failure is not None:
+        assert failure is not None
+        phone.broken("phone", "phone", failure)
         return None
-    section.add("phone", "phone", OK, f"{device.serial} behind {device.server.name}")
+    phone.add("phone", "phone", OK, f"{device.serial} behind {device.server.name}")
     return device
+
+
+def _used_server(inventory: Inventory) -> AdbServer:
+    """The one that a command would ask first: the user's own if it answers."""
+    answers = inventory.effective in inventory.servers
+    return inventory.effective if answers else inventory.servers[0]
 
 
 def examine_phone(section: Section, config: Config, device: Device) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from devkit import output
+from devkit.doctor.roles import Roles
 from devkit.errors import DevkitError
 
 OK, WARNING, BROKEN, NOT_NEEDED, NOT_CHECKED = "ok", "warning", "broken", "not needed", "not checked"
@@ -34,7 +35,8 @@ class Wishes:
 class Link:
     """One link of the chain.
 
-    `state` is one of the constants above, `evidence` what was seen, `hints` what mends it, and
+    `section` is the machine it is on: "laptop", "server" or "phone". `state` is one of the constants
+    above, `evidence` what was seen, `hints` what mends it, and
     `repair` what `--fix` can do about it.
     """
 
@@ -53,9 +55,15 @@ class Link:
 
 @dataclass(frozen=True)
 class Report:
-    """All links, in the order of the chain."""
+    """All links, section by section, each in the order of the chain.
+
+    `roles` says what this machine is, `own` which links are this machine's without its adb, tunnels
+    and phones (ids).
+    """
 
     links: tuple[Link, ...]
+    roles: Roles
+    own: frozenset[str] = frozenset()
 
     @property
     def first_broken(self) -> Link | None:
@@ -67,17 +75,18 @@ class Report:
         broken = self.first_broken
         return {
             "first_broken": broken.id if broken else None,
+            "this_machine": list(self.roles.here),
             "links": [link.as_dict() for link in self.links],
         }
 
     def as_text(self, style: output.Output) -> str:
         """One line a link, hints below those that need one."""
         lines: list[str] = []
-        section = None
+        heading = None
         for link in self.links:
-            if link.section != section:
-                section = link.section
-                lines.append(section)
+            if self.roles.heading(link.section) != heading:
+                heading = self.roles.heading(link.section)
+                lines.append(heading)
             mark = style.style(f"{_MARKS[link.state]:>6}", _STYLES[link.state])
             first, *more = (link.evidence or "").splitlines() or [""]
             lines.append(f"  {mark}  {link.title:18} {first}".rstrip())
@@ -87,7 +96,11 @@ class Report:
                 lines += [f"{'':29}try: devkit doctor --fix   ({link.repair.what})"] if link.repair else []
         broken = self.first_broken
         lines.append("")
-        lines.append(f"first broken link: {broken.title}" if broken else "nothing that is needed is broken")
+        if broken is None:
+            lines.append("nothing that is needed is broken")
+        else:
+            here = ", this machine" if broken.section in self.roles.here else ""
+            lines.append(f"first broken link: {broken.title} ({broken.section}{here})")
         return "\n".join(lines)
 
 

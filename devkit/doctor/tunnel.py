@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from devkit.device import AdbServer, known_servers
+from devkit.device import AdbServer
 from devkit.device.connection import server_version
 from devkit.device.listing import list_server
-from devkit.doctor.report import BROKEN, NOT_CHECKED, NOT_NEEDED, OK, WARNING, Repair, Section
+from devkit.doctor.report import BROKEN, NOT_CHECKED, NOT_NEEDED, OK, WARNING, Link, Repair, Section
+from devkit.doctor.roles import LAPTOP, SERVER, Roles, section_of
 from devkit.errors import DevkitError
 from devkit.tunnels import state
+from devkit.tunnels.spec import SERVER_SIDE
 from devkit.tunnels.state import TunnelRecord
 
 _STATES = {state.UP: OK, state.DOWN: BROKEN, state.WAITING: NOT_CHECKED, state.CONNECTING: WARNING}
 
 
-def examine_tunnels(section: Section) -> None:
+def examine_tunnels(
+    links: list[Link], roles: Roles, records: Sequence[TunnelRecord], arrivals: Sequence[AdbServer]
+) -> None:
     """One link for each link of each tunnel; nothing is dialled but adb servers that arrive here."""
-    records = state.load_all()
-    arrivals = [server for server in known_servers() if server.origin == "tunnel"]
     if not records and not arrivals:
-        section.add(
-            "tunnel", "tunnel", NOT_NEEDED, "none is up: phones are those of this machine's adb server"
-        )
+        text = "none is up: phones are those of this machine's adb server"
+        Section(roles.own_adb, links).add("tunnel", "tunnel", NOT_NEEDED, text)
     for record in records:
-        _examine_record(section, record)
+        _examine_record(links, record)
     for server in arrivals:
-        _examine_arrival(section, server)
+        _examine_arrival(Section(LAPTOP, links), server)
 
 
-def _examine_record(section: Section, record: TunnelRecord) -> None:
+def _examine_record(links: list[Link], record: TunnelRecord) -> None:
     host = record.spec["host"]
     if not record.alive:
-        section.add(
+        kept_by = SERVER if record.spec.get("side") == SERVER_SIDE else LAPTOP
+        Section(kept_by, links).add(
             f"tunnel:{record.name}", f"tunnel {record.name}", BROKEN,
             f"its process ({record.pid}) has ended" + (f"; log: {record.log}" if record.log else ""),
             [f"devkit tunnel up {host} --detach"],
@@ -42,7 +44,7 @@ def _examine_record(section: Section, record: TunnelRecord) -> None:
         return
     for link in record.links:
         found = _STATES.get(str(link["state"]), WARNING)
-        section.add(
+        Section(section_of(str(link["machine"]), record), links).add(
             f"tunnel:{record.name}:{link['id']}", f"{record.name}: {link['title']}", found,
             _evidence(link), [f"devkit tunnel check {host}"] if found == BROKEN else (),
         )  # fmt: skip

@@ -34,10 +34,18 @@ def states(ran: Ran) -> dict[str, str]:
     return {link["id"]: link["state"] for link in ran.data["links"]}
 
 
+def sections(ran: Ran) -> dict[str, str]:
+    return {link["id"]: link["section"] for link in ran.data["links"]}
+
+
 def test_a_healthy_chain(sim: Sim, engine: Path, devkit: Cli) -> None:
     ran = devkit("doctor", "--json")
     assert ran.code == 0, ran.out
     assert ran.data["first_broken"] is None
+    # Neither a tunnel from here nor one that arrives: both in one, said so.
+    assert ran.data["this_machine"] == ["server", "laptop"]
+    assert sections(ran)["ndk"] == "server" and sections(ran)["adb-server"] == "laptop"
+    assert {sections(ran)[link] for link in ("phone", "shell", "space", "server")} == {"phone"}
     found = states(ran)
     # The virtual phone needs no NDK; everything else was really looked at.
     assert found["ndk"] in ("not needed", "ok")
@@ -45,6 +53,8 @@ def test_a_healthy_chain(sim: Sim, engine: Path, devkit: Cli) -> None:
         assert found[link] == "ok", (link, ran.out)
     text = devkit("doctor")
     assert text.code == 0 and "nothing that is needed is broken" in text.out
+    headings = [line for line in text.out.splitlines() if line and not line.startswith(" ")]
+    assert headings[:-1] == ["server and laptop (this machine)", "phone"]
     # The lldb-server is compared once it is there.
     tiny_session = states(devkit("doctor", "--json"))
     assert tiny_session["server"] in ("not needed", "ok")
@@ -220,6 +230,18 @@ def test_no_adb_server_at_a_named_address(engine: Path, devkit: Cli) -> None:
     (engine / "CMakeLists.txt").unlink()
     ran = devkit("doctor", "--json", ADB_SERVER_SOCKET="tcp:127.0.0.1:1")
     assert first_broken(ran) == "adb-server"
+
+
+def test_an_adb_server_on_another_machine(engine: Path, devkit: Cli) -> None:
+    """A VPN: adb.server is the laptop's, so this machine is the server."""
+    (engine / "devkit.yaml").unlink()
+    (engine / "CMakeLists.txt").unlink()
+    ran = devkit("doctor", "--json", ADB_SERVER_SOCKET="tcp:127.0.0.2:1")
+    assert ran.data["this_machine"] == ["server"] and first_broken(ran) == "adb-server"
+    found = sections(ran)
+    assert (found["python"], found["adb"], found["adb-server"]) == ("server", "server", "laptop")
+    text = devkit("doctor", ADB_SERVER_SOCKET="tcp:127.0.0.2:1").out
+    assert text.startswith("server (this machine)\n") and "first broken link: adb server (laptop)" in text
 
 
 def test_a_full_phone(

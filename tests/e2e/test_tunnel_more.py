@@ -135,21 +135,43 @@ def test_from_the_server(own_adb: Net) -> None:
 
 def test_the_doctor_on_both_sides(net: Net) -> None:
     assert net.up().code == 0
-    there = {link["id"]: link for link in json.loads(devkit(net.server, "doctor", "--json").out)["links"]}
+    report = json.loads(devkit(net.server, "doctor", "--json").out)
+    there = {link["id"]: link for link in report["links"]}
     assert (
         there["tunnel:laptop"]["state"] == "ok" and net.phone["serial"] in there["tunnel:laptop"]["evidence"]
     )
-    here = {link["id"]: link for link in json.loads(devkit(net.laptop, "doctor", "--json").out)["links"]}
+    assert report["this_machine"] == ["server"]
+    # The laptop's adb server, reached through the tunnel; the program that is compared with it is here.
+    of_server = {name: there[name]["section"] for name in ("python", "cmake", "adb", "adb-server", "phone")}
+    assert of_server == {
+        "python": "server", "cmake": "server", "adb": "server", "adb-server": "laptop", "phone": "phone",
+    }  # fmt: skip
+    assert there["tunnel:laptop"]["section"] == "laptop"
+    report = json.loads(devkit(net.laptop, "doctor", "--json").out)
+    here = {link["id"]: link for link in report["links"]}
     assert here["tunnel:server:ssh:server"]["state"] == "ok"
     assert here["tunnel:server:port"]["state"] == "ok"
+    assert report["this_machine"] == ["laptop"]
+    of_laptop = {
+        name: here[name]["section"]
+        for name in ("python", "adb-server", "tunnel:server:ssh:jump", "tunnel:server:port", "phone")
+    }
+    assert of_laptop == {
+        "python": "laptop", "adb-server": "laptop", "tunnel:server:ssh:jump": "server",
+        "tunnel:server:port": "server", "phone": "phone",
+    }  # fmt: skip
+    order = [link["section"] for link in report["links"]]
+    assert order == sorted(order, key=("laptop", "server", "phone").index)
     net.server.kill_sshd()
     assert eventually(lambda: net.status()["state"] == "down", 30)
     broken = json.loads(devkit(net.laptop, "doctor", "--json").out)
     states = {link["id"]: link["state"] for link in broken["links"]}
     assert states["tunnel:server:ssh:jump"] == "ok" and states["tunnel:server:ssh:server"] == "broken"
+    assert broken["first_broken"] == "tunnel:server:ssh:server"
     net.laptop.run("kill", "-KILL", str(net.status()["pid"]))
     fixed = devkit(net.laptop, "doctor", "--fix")
     assert "forgot the ended tunnel server" in fixed.out + fixed.err
+    assert devkit(net.laptop, "doctor", "--json").data["this_machine"] == ["server", "laptop"]
     assert devkit(net.laptop, "tunnel", "status").code == 0
 
 
