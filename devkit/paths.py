@@ -26,6 +26,14 @@ def _base(variable: str, fallback: str) -> Path:
         ) from None
 
 
+def expand_user(path: str | Path) -> Path:
+    """A path with its leading ~ or ~USER replaced; that of a user who does not exist stays as it is.
+
+    (`Path.expanduser` raises a RuntimeError.)
+    """
+    return Path(os.path.expanduser(path))
+
+
 def config_dir() -> Path:
     """The user's settings (`config.yaml`)."""
     return _base("XDG_CONFIG_HOME", ".config") / "devkit"

@@ -56,7 +56,7 @@ def write_project_file(
     if target.exists():
         raise UsageError(f"{target} exists already and stays as it is", hints=["devkit config show --origin"])
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder")
+        raise UsageError(f"{folder} is not a folder", hints=["devkit init FOLDER   of the engine's source"])
     found = engine_name or engine.detect_engine(folder)
     if found is None:
         raise UsageError(

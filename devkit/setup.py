@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import config as configuration
-from devkit import engine, output
+from devkit import engine, output, paths
 from devkit.config import PROJECT_FILE
 from devkit.errors import ConfigError, DevkitError, FileError, ToolMissing, UsageError
 from devkit.ndk import environment, ndk_for, qnn_install
@@ -292,7 +292,7 @@ def _shell_rc(config: Config, found: Found, choices: Choices, environ: dict[str,
 
 
 def _folder(text: str) -> Path:
-    return Path(text).expanduser().absolute()
+    return paths.expand_user(text).absolute()
 
 
 def _looks_like_a_path(text: str) -> bool:

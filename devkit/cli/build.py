@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from devkit import output
+from devkit import output, paths
 from devkit.cli import common
 from devkit.errors import BuildError, DeviceError, DevkitError, UsageError
 
@@ -126,7 +126,7 @@ def _explain_file(config: Config, profile: str, build_type: str | None, file: Pa
     builds = editor_view.pick_builds(config.source, profile, build_type)
     if not builds:
         raise BuildError(f"{profile} was never built", hints=[f"devkit build {profile}"])
-    candidates = [file.expanduser().absolute(), config.source / file]
+    candidates = [paths.expand_user(file).absolute(), config.source / file]
     there = next((path for path in candidates if path.exists()), None)
     answer = why.explain_file(there or candidates[1], config.source, builds[0])
     if there is None and not answer.compiled and not answer.mentions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import config as configuration
-from devkit.errors import DevkitError
+from devkit.errors import DevkitError, UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
@@ -99,6 +99,9 @@ def load_config(
     ndk: str | None = None,
 ) -> Config:
     """The configuration with a command's flags on top."""
+    for flag, value in (("--ndk", ndk), ("--device-dir", device_dir)):
+        if value is not None and not value.strip():
+            raise UsageError(f"{flag} is empty", hints=[f"leave {flag} out, or name one"])
     # A release has neither a slash nor a leading ~ or dot.
     is_release = ndk is not None and re.fullmatch(r"r?\d[\w.-]*", ndk) is not None
     return configuration.load(

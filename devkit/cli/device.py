@@ -102,7 +102,7 @@ def select(
         chosen = remembered_choice()
         sink.data({"selected": chosen}, chosen or "no phone is selected")
     else:
-        device = select_device(serial, asked_by="devkit device select")
+        device = select_device(serial, asked_by="devkit device select", may_start=not dry_run)
         name = device.server.name if device.server.origin == "sim" else device.serial
         if not dry_run:
             remember_choice(name)

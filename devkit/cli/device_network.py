@@ -52,7 +52,7 @@ def tcpip(
 
     if not 0 < port < 65536:
         raise UsageError(f"{port} is no port", hints=["devkit device tcpip --port 5555"])
-    device = select_device(serial)
+    device = select_device(serial, may_start=not dry_run)
     sink = output.current()
     if dry_run:
         look = tcp_mode.look_at(device)
@@ -210,7 +210,7 @@ def usb(serial: Serial = None, dry_run: DryRun = False) -> None:
     from devkit.device import network, network_memory, tcp_mode
     from devkit.device.select import select_device
 
-    device = select_device(serial)
+    device = select_device(serial, may_start=not dry_run)
     sink = output.current()
     if dry_run:
         line = f"adb -s {device.serial} usb"

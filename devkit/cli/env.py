@@ -60,7 +60,10 @@ def env(
     if command and (install or uninstall):
         raise UsageError("either a command is run, or the block is written", hints=["devkit env -- CMD"])
     if dry_run and not (install or uninstall):
-        raise UsageError("--dry-run goes with --install or --uninstall: nothing else changes anything")
+        raise UsageError(
+            "--dry-run goes with --install or --uninstall: nothing else changes anything",
+            hints=["devkit env --install --dry-run", "devkit env   only prints"],
+        )
     name = shell or environment.detect_shell(os.environ, environment.ancestor_names())
     file = environment.rc_file(name, os.environ)
     sink = output.current()

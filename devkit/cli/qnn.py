@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from devkit import output
+from devkit import output, paths
 from devkit.cli import common, qnn_libs
 from devkit.errors import CheckFailed, ToolMissing, UsageError
 
@@ -223,7 +223,7 @@ def _find(choice: str | None) -> QnnSdk:
         return qnn_sdk_for(common.load_config())
     if re.fullmatch(r"v?\d[\d.]*", choice):
         return find_qnn_sdk(version=choice)
-    return open_qnn_sdk(Path(choice).expanduser().absolute(), f"--sdk {choice!r}")
+    return open_qnn_sdk(paths.expand_user(choice).absolute(), f"--sdk {choice!r}")
 
 
 def _row(candidate: Any) -> dict[str, Any]:

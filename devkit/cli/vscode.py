@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from devkit import errors, output
+from devkit import errors, output, paths
 from devkit.cli import common
 from devkit.errors import ToolMissing, UsageError
 
@@ -54,7 +54,7 @@ def vscode(
             "--remove goes with --folder, --force and --dry-run only", hints=["devkit vscode --remove"]
         )
     config = common.load_config()
-    place = folder.expanduser().absolute() if folder else None
+    place = paths.expand_user(folder).absolute() if folder else None
     if place is not None and not place.is_dir():
         raise UsageError(f"{place} is not a folder")
     if not (config.source / "CMakeLists.txt").is_file():

@@ -10,6 +10,7 @@ from typing import Any
 
 from devkit.config.options import Option
 from devkit.errors import ConfigError
+from devkit.paths import expand_user
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
@@ -50,5 +51,5 @@ def from_text(option: Option, text: str, place: str, base: Path) -> Any:
 
 def absolute(text: str, base: Path) -> Path:
     """A path with $VARIABLES and ~ replaced; a relative one begins at `base`."""
-    path = Path(os.path.expandvars(text)).expanduser()
+    path = expand_user(os.path.expandvars(text))
     return path if path.is_absolute() else base / path

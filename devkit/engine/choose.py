@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from devkit import paths
 from devkit.engine.build_types import get_build_type
 from devkit.engine.cmake_tools import BuildTools, find_build_tools
 from devkit.engine.detect import detect_engine
@@ -166,7 +167,7 @@ def _folder(name: str, value: str) -> str:
     Raises:
         UsageError: it does not exist.
     """
-    folder = Path(value).expanduser()
+    folder = paths.expand_user(value)
     if not folder.is_dir():
         raise UsageError(
             f"{name} names no folder",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.errors import ToolMissing
+from devkit.paths import expand_user
 
 SETTINGS_HINT = "devkit config show --origin   says who asks for it"
 
@@ -28,8 +29,8 @@ def named_folders(
     key: str, explicit: Path | None, variables: Sequence[str], environ: Mapping[str, str]
 ) -> list[tuple[str, Path]]:
     """What the setting `key` and the variables name, in the order in which they are believed."""
-    named = [] if explicit is None else [(f"{key} {quoted(explicit)}", explicit.expanduser())]
-    return named + [(name, Path(environ[name]).expanduser()) for name in variables if environ.get(name)]
+    named = [] if explicit is None else [(f"{key} {quoted(explicit)}", expand_user(explicit))]
+    return named + [(name, expand_user(environ[name])) for name in variables if environ.get(name)]
 
 
 def each_once(candidates: Iterable[Candidate]) -> Iterator[Candidate]:

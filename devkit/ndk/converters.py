@@ -260,9 +260,9 @@ def _plan(
     installer: Path | None,
     index_url: str | None,
 ) -> VenvPlan:
-    path = path.expanduser().absolute()
+    path = paths.expand_user(path).absolute()
     if requirements is not None:
-        requirements = requirements.expanduser().absolute()
+        requirements = paths.expand_user(requirements).absolute()
         if not requirements.is_file():
             raise FileError(f"{requirements} does not exist", hints=["--requirements FILE"])
     source = requirements or installer

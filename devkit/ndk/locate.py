@@ -197,7 +197,7 @@ def _known_places(environ: Mapping[str, str]) -> Iterator[tuple[str, list[Path]]
 def _sdk_folders(environ: Mapping[str, str], home: Path) -> Iterator[tuple[str, Path]]:
     for name in SDK_VARIABLES:
         if environ.get(name):
-            yield f"${name}", Path(environ[name]).expanduser()
+            yield f"${name}", paths.expand_user(environ[name])
     default = _SDK_DEFAULTS.get(sys.platform, "Android/Sdk")
     yield f"~/{default}", home / default
 

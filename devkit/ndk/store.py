@@ -171,8 +171,8 @@ def find_installed(text: str, config: Config) -> Ndk:
 
     if not text.strip():
         raise UsageError("which NDK?", hints=["devkit ndk list"])
-    if "/" in text or os.sep in text:
-        path = Path(text).expanduser().absolute()
+    if "/" in text or os.sep in text or text.startswith((".", "~")):
+        path = paths.expand_user(text).absolute()
         try:
             return open_ndk(path, quoted(path), hint="devkit ndk list")
         except ToolMissing as error:
@@ -185,7 +185,7 @@ def find_installed(text: str, config: Config) -> Ndk:
     raise UsageError(
         f"there is no NDK {text} on this machine",
         evidence="\n".join(f"{c.revision}  {quoted(c.path)}" for c in there) or "there is none at all",
-        hints=[f"devkit ndk install {text}", "devkit ndk list"],
+        hints=[*([f"devkit ndk install {text}"] if text[-1:].isalnum() else []), "devkit ndk list"],
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devkit import output
+from devkit import output, paths
 from devkit.errors import FileError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def local_archive(file: Path, whose: str) -> Path:
     Raises:
         FileError: there is no such file.
     """
-    file = file.expanduser().absolute()
+    file = paths.expand_user(file).absolute()
     if file.is_dir():
         use = "an unpacked one needs no installing: name its folder in the settings"
         raise FileError(f"{file} is a folder", hints=[f"--from takes {whose} zip archive", use])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import config as configuration
-from devkit import engine, output, process
+from devkit import engine, output, paths, process
 from devkit.config import AppConfig, Config
 from devkit.errors import DevkitError, FileError, UsageError
 from devkit.ndk.qnn_sets import vendor_libraries
@@ -92,9 +92,9 @@ def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
         app = config.apps[name]
         ready_made = app.target is not None and "/" in app.target
         return app, _program_file(
-            config.root / Path(app.target or "").expanduser(), config
+            config.root / paths.expand_user(app.target or ""), config
         ) if ready_made else None
-    path = Path(name).expanduser()
+    path = paths.expand_user(name)
     if "/" in name or "\\" in name:
         return AppConfig(name=path.name), _program_file(path, config)
     return AppConfig(name=name), None

@@ -91,6 +91,8 @@ def test_looking_at_a_build_starts_no_adb_server(devkit: Cli, engine: Path) -> N
     ran = devkit("build", "host", "--dry-run", "--json", cwd=engine)
     assert ran.code == 0
     devkit("build", "cpu", "--dry-run", cwd=engine)
+    for words in (("select", "nobody"), ("tcpip",), ("usb",)):
+        devkit("device", *words, "--dry-run")
     assert default_adb_listens() == before
     assert not (engine / "build").exists()
 

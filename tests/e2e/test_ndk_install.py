@@ -269,6 +269,23 @@ def test_a_choice_replaces_the_version_that_meant_another(devkit: Cli, workdir: 
     assert devkit("ndk", "use", "r29", "--dry-run").code == devkit("ndk", "use", "r29").code != 0
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("ndk", "path", "--ndk", "~no-such-user/ndk"), 125, "~no-such-user/ndk' does not exist"),
+        (("ndk", "use", "~no-such-user/ndk"), 2, "~no-such-user/ndk' does not exist"),
+        (("ndk", "use", "."), 2, "names no Android NDK"),
+        (("ndk", "path", "--ndk", ""), 2, "--ndk is empty"),
+        (("ndk", "install", "r29", "--from", "~no-such-user/x.zip"), 125, "does not exist"),
+        (("setup", "--yes", "--ndk", "~no-such-user/x", "--dry-run"), 2, "does not exist"),
+        (("qnn", "sdk", "check", "--sdk", "~no-such-user/x"), 125, "does not exist"),
+    ],
+)
+def test_folders_that_are_none(devkit: Cli, words: tuple[str, ...], code: int, said: str) -> None:
+    ran = devkit(*words)
+    assert ran.code == code and said in ran.err and "itself failed" not in ran.err, ran.err
+
+
 def test_a_broken_ndk_is_named_as_such(devkit: Cli, workdir: Path) -> None:
     part = "toolchains/llvm/prebuilt/linux-x86_64/bin/clang++"
     make_ndk(workdir / "Android/Sdk/ndk/27.3.13750724", "27.3.13750724", without=(part,))
