@@ -120,8 +120,9 @@ def _ndk(
     if ndk.conflicts:
         others = "; ".join(ndk.conflicts)
         section.add(
-            "ndk", "Android NDK", WARNING, f"{where}\nother variables name another one: {others}",
-            ["let ANDROID_NDK, ANDROID_NDK_ROOT and ANDROID_NDK_HOME agree: devkit env --install"],
+            "ndk", "Android NDK", WARNING, f"{where}\nothers are named, too: {others}",
+            ["let ANDROID_NDK, ANDROID_NDK_ROOT and ANDROID_NDK_HOME agree: devkit env --install"]
+            if "ANDROID" in others else [f"devkit ndk use {ndk.release}   or another one"],
         )  # fmt: skip
     else:
         section.add("ndk", "Android NDK", OK, where)

@@ -52,11 +52,17 @@ def ndk_for(config: Config, environ: Mapping[str, str] | None = None) -> Ndk:
     Raises:
         ToolMissing: as `find_ndk`.
     """
-    return find_ndk(config.ndk.path, environ, version=config.ndk.version)
+    by_flag = config.origins.get("ndk.path", "").startswith("flag")
+    key = "--ndk" if by_flag else "ndk.path"
+    return find_ndk(config.ndk.path, environ, version=config.ndk.version, key=key)
 
 
 def find_ndk(
-    explicit: Path | None = None, environ: Mapping[str, str] | None = None, *, version: str | None = None
+    explicit: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    version: str | None = None,
+    key: str = "ndk.path",
 ) -> Ndk:
     """The NDK to use.
 
@@ -71,12 +77,13 @@ def find_ndk(
     Args:
         environ: variables (default: the process's).
         version: a release or revision (r27d, 27.3, 27): the first NDK in the order that is it.
+        key: what named `explicit`, for messages.
 
     Raises:
         ToolMissing: there is none, or the one named is no NDK.
     """
     environ = os.environ if environ is None else environ
-    pointed = _pointed(explicit, environ)
+    pointed = _pointed(explicit, environ, key)
     if version is not None:
         return _of_version(version, pointed, environ)
     if pointed:
@@ -107,13 +114,13 @@ def warn_about_conflicts(ndk: Ndk) -> None:
     """Say that variables name different NDKs, and which one is used."""
     if ndk.conflicts:
         output.current().warn(
-            f"the NDK variables disagree: {', '.join(ndk.conflicts)}; "
+            f"the NDK variables and settings disagree: {', '.join(ndk.conflicts)}; "
             f"devkit uses {' / '.join(ndk.agreeing)} ({ndk.revision}) for everything"
         )
 
 
-def _pointed(explicit: Path | None, environ: Mapping[str, str]) -> list[Candidate]:
-    named = named_folders("ndk.path", explicit, VARIABLES, environ)
+def _pointed(explicit: Path | None, environ: Mapping[str, str], key: str = "ndk.path") -> list[Candidate]:
+    named = named_folders(key, explicit, VARIABLES, environ)
     return [Candidate(origin, path, read_revision(path) or "no NDK") for origin, path in named]
 
 
@@ -128,8 +135,8 @@ def open_ndk(path: Path, origin: str, others: Sequence[Candidate] = (), *, hint:
     """
     revision = read_revision(path)
     if revision is None:
-        by_settings = SETTINGS_HINT if origin.startswith("ndk.path") else INSTALL_HINT
-        raise _no_ndk(origin, path, others, hint or by_settings)
+        by_origin = {"ndk.path": SETTINGS_HINT, "--ndk": "devkit ndk list"}
+        raise _no_ndk(origin, path, others, hint or by_origin.get(origin.split(" ")[0], INSTALL_HINT))
     return Ndk(path.absolute(), revision, origin, tuple(others))
 
 

@@ -154,7 +154,7 @@ def warn_about_conflicts(sdk: QnnSdk) -> None:
     """Say that variables name different SDKs, and which one is used."""
     if sdk.conflicts:
         output.current().warn(
-            f"the QNN variables disagree: {', '.join(sdk.conflicts)}; "
+            f"the QNN variables and settings disagree: {', '.join(sdk.conflicts)}; "
             f"devkit uses {sdk.origin} ({sdk.version}) for everything"
         )
 

@@ -435,7 +435,7 @@ def test_an_ndk_in_an_odd_path_and_then_another(
     assert results[0].build_dir == results[1].build_dir == tiny / f"build/devkit/cpu-{phone.abi}-debug"
     assert results[1].fresh
     said = notes()
-    assert "the NDK variables disagree: ANDROID_NDK_ROOT (no NDK)" in said
+    assert "the NDK variables and settings disagree: ANDROID_NDK_ROOT (no NDK)" in said
     assert "toolchain: NDK r26d" in said and "NDK r28c" in said
 
 

@@ -202,3 +202,21 @@ def test_asked_on_a_terminal(sim: Sim, home: Path, engine: Path, monkeypatch: py
     terminal.wait_for(b"nothing that is needed is broken")
     assert terminal.end() == 0
     assert (engine / "devkit.yaml").is_file() and not list(home.glob(".*rc"))
+
+
+def test_a_version_that_means_another_sdk_goes(sim: Sim, home: Path, engine: Path, devkit: Cli) -> None:
+    """Beside the new path it would go on choosing the old one."""
+    for version in ("2.41.0.251128", "2.42.0.251225"):
+        make_sdk(home / "qairt" / version, version)
+    settings = paths.config_dir() / "config.yaml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("# mine\nqnn:\n  version: 2.41\n")
+    wanted = home / "qairt/2.42.0.251225"
+    words = ("setup", "--yes", "--ndk", "none", "--no-shell-rc", "--no-project", "--qnn-sdk", str(wanted))
+    ran = devkit(*words, cwd=engine)
+    assert ran.code == 0 and "qnn.version 2.41 meant another one and is gone" in ran.out, ran.out + ran.err
+    assert devkit("qnn", "sdk", "path", cwd=engine).out == f"{wanted}\n"
+    settings.write_text("qnn:\n  version: 2.42\n")
+    assert "is gone" not in devkit(*words, cwd=engine).out
+    assert yaml.safe_load(settings.read_text())["qnn"] == {"path": str(wanted), "version": 2.42}
+    assert devkit("qnn", "sdk", "path", cwd=engine).out == f"{wanted}\n"
