@@ -86,6 +86,7 @@ def build(
         config, profile, device=facts, extra_options=_options(define or ()), targets=target or ()
     )
     if dry_run or print_commands:
+        engine.check_plan(plan)
         output.current().data(plan.as_dict(), "\n".join(plan.command_lines()))
         return
     result = engine.build(plan, jobs=jobs, clean=clean)

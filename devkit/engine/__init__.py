@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devkit.config import BUILD_TYPES
-from devkit.engine.build import BuildResult, build, last_build, list_apps
+from devkit.engine.build import BuildResult, build, check_plan, last_build, list_apps
 from devkit.engine.choose import build_type_for, plan_for, profiles_for
 from devkit.engine.cmake_tools import BuildTools, find_build_tools
 from devkit.engine.detect import detect_engine
@@ -33,6 +33,7 @@ __all__ = [
     "Toolchain",
     "build",
     "build_type_for",
+    "check_plan",
     "detect_engine",
     "find_build_tools",
     "get_profile",

@@ -119,11 +119,7 @@ def build(
             evidence=None if plan.source.is_dir() else "the folder does not exist",
             hints=["cd into the engine's source folder", "or set source in devkit.yaml"],
         )
-    check_folders(
-        plan.tools.generator,
-        {"the engine's source folder": plan.source, "the build folder": plan.build_dir},
-        has_runpath=plan.toolchain.kind == "host",
-    )
+    check_plan(plan)
     wanted = tuple(targets) or plan.targets
     with locked(plan.build_dir) as lock:
         fresh = _prepare_folder(plan, clean=clean)
@@ -165,6 +161,19 @@ def build(
         configure_s=configure_s if configured else 0.0,
         slowest=times.slowest() if steps else (),
         ccache=read_ccache(plan.build_dir) if plan.tools.launcher else None,
+    )
+
+
+def check_plan(plan: BuildPlan) -> None:
+    """Refuse a plan that the tools cannot carry out, wherever it is shown or done.
+
+    Raises:
+        BuildError: a folder that cannot be built in.
+    """
+    check_folders(
+        plan.tools.generator,
+        {"the engine's source folder": plan.source, "the build folder": plan.build_dir},
+        has_runpath=plan.toolchain.kind == "host",
     )
 
 

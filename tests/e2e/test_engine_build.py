@@ -501,6 +501,11 @@ def test_folders_that_cannot_be_built_in(tmp_path: Path, name: str) -> None:
     with pytest.raises(BuildError, match="in its path, with which") as caught:
         engine.build(plan)
     assert repr(str(folder)) in caught.value.hints[0] and not (folder / "build").exists()
+    shown = subprocess.run(
+        [sys.executable, "-m", "devkit", "build", "host", "--dry-run"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert shown.returncode == 125 and "in its path, with which" in shown.stderr and not shown.stdout
     works = (
         subprocess.run(plan.configure, capture_output=True, check=False).returncode == 0
         and subprocess.run(plan.build_argv(), capture_output=True, check=False).returncode == 0
