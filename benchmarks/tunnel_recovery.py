@@ -25,7 +25,7 @@ from tests.support.host import Host, Link
 from tests.support.hosts import Hosts
 
 ROUNDS, QUICK_ROUNDS = 3, 1
-CUTS_S, QUICK_CUTS_S = (2, 4, 8, 20), (2, 8)
+CUTS_S, QUICK_CUTS_S = (2, 4, 8, 20), (2, 4)
 GOAL_S = 3.0
 FAR_DELAY_S = 0.05  # each way: 100 ms there and back
 PEER_PORT = 26000

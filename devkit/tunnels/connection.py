@@ -14,6 +14,7 @@ from devkit.tunnels.commands import RemoteResult, collect
 from devkit.tunnels.forwards import CLOSE_TIMEOUT_S, Forward, LocalForward, RemoteForward
 from devkit.tunnels.joint import Joint
 from devkit.tunnels.model import LOOPBACK, Address, LinkStatus, NoPrompts, Prompts, Screen, Target
+from devkit.tunnels.near_hops import NearHops
 from devkit.tunnels.patience import Patience
 from devkit.tunnels.pump import Pump
 from devkit.tunnels.way import Way
@@ -41,6 +42,7 @@ def connect(
     keepalive_s: float | None = None,
     keepalive_count: int | None = None,
     patience: Patience | None = None,
+    near: NearHops | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Link:
     """Log in to `host` as `ssh host` would, hop by hop.
@@ -54,6 +56,7 @@ def connect(
         keepalive_s, keepalive_count: a hop that says nothing for their product after a ping is dead;
             default: ServerAliveInterval and ServerAliveCountMax of the last hop, else 5 s and 3.
         patience: decides how long to wait for each hop instead of ConnectTimeout, and learns what it needs.
+        near: logins of an earlier connection, used again; gets those that outlive this one.
         progress: told each step ("jump: logging in as dev").
 
     Raises:
@@ -64,9 +67,9 @@ def connect(
     from devkit.tunnels.hops import open_hop
 
     route = (HERE_NAME, *(plan.alias for plan in plans))
-    hops: list[Hop] = []
+    hops: list[Hop] = near.take(plans) if near is not None else []
     try:
-        for index, plan in enumerate(plans):
+        for index, plan in enumerate(plans[len(hops) :], len(hops)):
             hops.append(
                 open_hop(
                     plan,
@@ -78,19 +81,23 @@ def connect(
                     patience=patience,
                 )
             )
-    except BaseException:
-        for hop in reversed(hops):
-            hop.close()
+    except BaseException as error:
+        (near or NearHops()).keep(hops, error if isinstance(error, TunnelError) else None)
         raise
     interval_s = keepalive_s or plans[-1].keepalive_s or keepalive.INTERVAL_S
-    return Link(hops, interval_s, keepalive_count or plans[-1].keepalive_count)
+    if near is not None:
+        near.carried()
+    return Link(hops, interval_s, keepalive_count or plans[-1].keepalive_count, near)
 
 
 class Link:
     """A login on a far machine. Use as a context manager; made by `connect`."""
 
-    def __init__(self, hops: Sequence[Hop], keepalive_s: float, keepalive_count: int) -> None:
+    def __init__(
+        self, hops: Sequence[Hop], keepalive_s: float, keepalive_count: int, near: NearHops | None = None
+    ) -> None:
         self._hops = tuple(hops)
+        self._near = near
         self._last = self._hops[-1]
         self._transport = self._last.transport
         self.route = self._last.way.route
@@ -266,8 +273,8 @@ class Link:
         with self._lock:
             self._closed = True
         self._end()
-        for hop in reversed(self._hops):
-            hop.close()
+        # Without a failure it was ended on purpose: nothing outlives that.
+        (self._near or NearHops()).keep(self._hops, self._failure)
         for thread in (self._keepalive, self._pump):
             if thread is not threading.current_thread():
                 thread.join(max(0.1, deadline - time.monotonic()))
@@ -362,7 +369,8 @@ class Link:
             self._pump.call(forward.end)
         self._pump.stop()
         # A pump that is stuck in a write goes on when the transport is closed.
-        for hop in reversed(self._hops):
+        first = (self._failure.link or 0) if self._near is not None and self._failure is not None else 0
+        for hop in reversed(self._hops[first:]):
             hop.transport.close()
         self._ended.set()
 

@@ -19,6 +19,7 @@ from devkit.tunnels.connection import Link, connect
 from devkit.tunnels.direct import describe_way, find_direct_way
 from devkit.tunnels.ends import make_ends
 from devkit.tunnels.model import Prompts
+from devkit.tunnels.near_hops import NearHops
 from devkit.tunnels.patience import Patience, pause_s
 from devkit.tunnels.phones import PhoneWatch
 from devkit.tunnels.remember import RememberingPrompts
@@ -70,6 +71,7 @@ class Supervisor:
         self._adb = adb
         self._prompts = RememberingPrompts(prompts)
         self._patience = Patience()
+        self._near = NearHops()
         self._down_since = 0.0
         self._token = secrets.token_hex(8)
         self._stop = threading.Event()
@@ -93,6 +95,7 @@ class Supervisor:
         with contextlib.ExitStack() as stack:
             stack.callback(state.remove, self.spec.name)
             stack.callback(self._ends.finish)
+            stack.callback(self._near.close)
             self.board.connecting()
             self._save()
             if self._ends.watches_phones_before_login:
@@ -129,6 +132,7 @@ class Supervisor:
             keepalive_s=_KEEPALIVE_S,
             keepalive_count=_KEEPALIVES,
             patience=None if patient else self._patience,
+            near=self._near,
         )
         try:
             status = link.status()

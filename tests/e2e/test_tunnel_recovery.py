@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.e2e.support import WHEEL_ADB
-from tests.e2e.tunnel_world import Net, net, world
+from tests.e2e.support import WHEEL_ADB, eventually
+from tests.e2e.tunnel_world import Net, devkit, net, world
 from tests.support.answers import Answers
 
 __all__ = ["net", "world"]
@@ -43,3 +43,29 @@ def test_a_busy_slow_link_is_not_given_up(net: Net) -> None:
         net.server.run(WHEEL_ADB, "-s", net.phone["serial"], *words, timeout_s=120, **adb)
     state = net.status()
     assert state["state"] == "up" and state["reconnects"] == 0, state
+
+
+def test_only_what_broke_is_made_again(net: Net) -> None:
+    """The login on the jump host outlives the server's sshd; its own end is a new login."""
+
+    def logins() -> int:
+        return net.hosts.jump.log.read_text().count("Accepted publickey")
+
+    def came_back(times: int) -> bool:
+        state = net.status()
+        return bool(state["state"] == "up" and state["reconnects"] == times)
+
+    assert net.up().code == 0
+    before = logins()
+    net.server.kill_sshd()
+    assert eventually(lambda: net.status()["state"] == "down", 30)
+    time.sleep(2)  # some attempts in vain
+    net.server.start_sshd()
+    assert eventually(lambda: came_back(1), 30)
+    assert logins() == before
+    net.hosts.jump.restart_sshd()
+    assert eventually(lambda: came_back(2), 30)
+    assert logins() == before + 1
+    # Nothing of it outlives the tunnel.
+    assert devkit(net.laptop, "tunnel", "down").code == 0
+    assert eventually(lambda: len(net.hosts.jump.pids_called("sshd")) == 1, 10)

@@ -52,6 +52,6 @@ def debug_session(host: Host, program: Path, *words: str, steps: int, **env: str
         host, "debug", program, "-b", _BREAK, "--batch", batch, "--json", *words, timeout_s=300, **env
     )
     times = [float(line) for line in stamps.read_text().split()] if stamps.exists() else []
-    stops = ran.data["stops"] if ran.out else []
+    stops = ran.data.get("stops", []) if ran.out else []
     assert len(times) == 2 and len(stops) == steps + 1, (times, len(stops), ran.out[-2000:], ran.err)
     return Session(times[0] - began, (times[1] - times[0]) / steps)
