@@ -60,6 +60,7 @@ def up(
 ) -> None:
     """Bring a tunnel up and keep it up until Ctrl-C, or in the background with --detach."""
     from devkit import config as settings
+    from devkit.tunnels import spec as specs
     from devkit.tunnels import state
 
     config = settings.load()
@@ -67,6 +68,7 @@ def up(
     sink = output.current()
     running = state.load(spec.name)
     if running is not None and running.alive:
+        specs.refuse_other(spec, specs.TunnelSpec.from_dict(running.spec), running.port)
         sink.note(
             f"the tunnel {spec.name} is up already: devkit tunnel status, devkit tunnel down {spec.name}"
         )

@@ -29,7 +29,7 @@ def describe_record(record: TunnelRecord, sink: Output) -> str:
         head += f", port {record.port} on the server"
     head += f", pid {record.pid}, since {_when(record.started)}"
     if record.reconnects:
-        head += f", came back {record.reconnects} times"
+        head += f", came back {_times(record.reconnects)}"
     if not record.alive:
         return head + f"\n  its process has ended; the log: {record.log}\n"
     rows = [_link_row(link) for link in record.links]
@@ -91,10 +91,14 @@ def _link_row(link: Mapping[str, Any]) -> tuple[str, ...]:
     if link["bytes_in"] or link["bytes_out"]:
         parts.append(f"{human_bytes(link['bytes_in'])} in, {human_bytes(link['bytes_out'])} out")
     if link["reconnects"]:
-        parts.append(f"came back {link['reconnects']} times")
+        parts.append(f"came back {_times(link['reconnects'])}")
     if link["evidence"]:
         parts.append(link["evidence"])
     return link["state"], link["machine"], link["title"], ", ".join(parts)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _when(seconds: float) -> str:

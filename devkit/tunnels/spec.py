@@ -134,6 +134,42 @@ def check_spec(spec: TunnelSpec) -> TunnelSpec:
     return spec
 
 
+def refuse_other(spec: TunnelSpec, running: TunnelSpec, port: int | None) -> None:
+    """Nothing, when a running tunnel does what is asked for: more ports are fine.
+
+    Args:
+        port: on which the running one listens now, chosen or found free.
+
+    Raises:
+        UsageError: it does something else.
+    """
+    asked, has = _options(spec), _options(running)
+    if spec.port in (0, port):
+        has["--port"] = asked["--port"]
+    if set(spec.extra) <= set(running.extra):
+        has["--forward"] = asked["--forward"]
+    differ = [name for name in asked if asked[name] != has[name]]
+    if differ:
+        raise UsageError(
+            f"the tunnel {running.name} is up already, with other options",
+            evidence="\n".join(f"{name}: asked {asked[name]}, it has {has[name]}" for name in differ),
+            hints=[f"devkit tunnel down {running.name}, then again"],
+        )
+
+
+def _options(spec: TunnelSpec) -> dict[str, str]:
+    """What makes two tunnels different, as the command line says it."""
+    return {
+        "HOST": spec.host,
+        "--from": spec.side,
+        "--mode": spec.mode,
+        "-s": spec.serial or spec.adb or "none",
+        "--port": str(spec.port or "any"),
+        "--bind": spec.bind,
+        "--forward": " ".join(f"{extra.server}:{extra.phone}" for extra in spec.extra) or "none",
+    }
+
+
 def parse_extra_port(text: str) -> ExtraPort:
     """'31313' → the same port on both sides; '31400:31313' → server:phone.
 

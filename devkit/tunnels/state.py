@@ -42,15 +42,18 @@ class LinkState:
     bytes_out: int = 0
     reconnects: int = 0
     last_error: str | None = None
+    # No field: nobody else wants to know.
+    _has_been_up = False
 
     def turn(self, state: str, evidence: str = "", *, error: str | None = None) -> bool:
         """Change the state; whether it did."""
         changed = state != self.state
         if changed:
-            if state == UP and self.last_error is not None:
+            if state == UP and self._has_been_up and self.last_error is not None:
                 self.reconnects += 1
             self.since = time.time()
         self.state, self.evidence = state, evidence or self.evidence
+        self._has_been_up = self._has_been_up or state == UP
         if error is not None:
             self.last_error = error
         return changed

@@ -188,6 +188,8 @@ def test_in_the_foreground_until_ctrl_c(net: Net) -> None:
         port = net.status()["port"]
         again = devkit(net.laptop, "tunnel", "up", "server", "-s", "sim:p")
         assert again.code == 0 and "up already" in again.err
+        other = devkit(net.laptop, "tunnel", "up", "server", "-s", "sim:p", "--mode", "adbd")
+        assert other.code == 2 and "--mode: asked adbd, it has adb-server" in other.err
         net.laptop.run("kill", "-INT", str(net.status()["pid"]))
         assert tunnel.wait(20) == 130
     assert eventually(lambda: not net.server.listens(port), 10)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from devkit.errors import UsageError
 from devkit.tunnels.report import render_exports
-from devkit.tunnels.spec import ADBD, SERVER_SIDE, ExtraPort, TunnelSpec, check_spec, name_for
+from devkit.tunnels.spec import ADBD, SERVER_SIDE, ExtraPort, TunnelSpec, check_spec, name_for, refuse_other
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,28 @@ def test_shells() -> None:
     assert render_exports({"A": "b c"}, "fish") == "set -gx A 'b c'"
     with pytest.raises(UsageError, match="tcsh"):
         render_exports({"A": "b"}, "tcsh")
+
+
+def test_a_running_tunnel_that_does_what_is_asked() -> None:
+    running = TunnelSpec("s", "s", port=0, extra=(ExtraPort(31313, 31313),))
+    for same in (TunnelSpec("s", "s"), running, replace(running, accept_new=True, label="other", port=40123)):
+        refuse_other(same, running, 40123)
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"mode": ADBD}, "--mode: asked adbd, it has adb-server"),
+        ({"extra": (ExtraPort(5039, 5039),)}, "--forward: asked 5039:5039, it has 31313:31313"),
+        ({"port": 16000}, "--port: asked 16000, it has any"),
+        ({"serial": "X"}, "-s: asked X, it has none"),
+        ({"host": "t"}, "HOST: asked t, it has s"),
+        ({"bind": "0.0.0.0"}, "--bind: asked 0.0.0.0, it has 127.0.0.1"),
+    ],
+)
+def test_a_running_tunnel_that_does_something_else(other: dict[str, Any], said: str) -> None:
+    running = TunnelSpec("s", "s", extra=(ExtraPort(31313, 31313),))
+    with pytest.raises(UsageError) as caught:
+        refuse_other(replace(TunnelSpec("s", "s"), **other), running, 40123)
+    assert caught.value.evidence == said
+    assert "devkit tunnel down s" in caught.value.hints[0]
