@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devkit.runtime.commit import STAGING_PREFIX
+from devkit.runtime.pulls import MARKER_PREFIX
 from devkit.runtime.staging import STALE_MINUTES
 
 if TYPE_CHECKING:
@@ -14,11 +15,14 @@ if TYPE_CHECKING:
 
     from devkit.device import Device
 
+# A run's marker is needed until it ends.
+_LONGEST_RUN_MINUTES = 7 * 24 * 60
 # A guard's file holds the session it watches: while that lives it is needed, however old it is.
 _SCRIPT = """\
 dir={folder}
-find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name '.devkit-run-*' \
-  -o -name 'lldb-server-*.tmp' \\) -mmin +{minutes} 2>/dev/null
+find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name 'lldb-server-*.tmp' \\) \
+  -mmin +{minutes} 2>/dev/null
+find "$dir" -maxdepth 2 -name '{run}*' -mmin +{run_minutes} 2>/dev/null
 for file in "$dir"/.devkit-guard-* "$dir"/*/.devkit-guard-* "$dir"/.devkit-lldb/.devkit-guard-*; do
   [ -s "$file" ] || continue
   read -r session < "$file" && [ ! -d "/proc/$session" ] && echo "$file"
@@ -37,14 +41,21 @@ class PhoneLeftover:
 
 
 def find_leftovers(device: Device, folder: str) -> list[PhoneLeftover]:
-    """Unfinished pushes and trials older than an hour, and guards of sessions that have ended.
+    """Unfinished pushes and trials older than an hour, markers of runs older than a week, and guards of
+    sessions that have ended.
 
     Args:
         folder: devkit's folder on the phone.
     """
     from devkit.device import quote_word
 
-    script = _SCRIPT.format(folder=quote_word(folder), staging=STAGING_PREFIX, minutes=STALE_MINUTES)
+    script = _SCRIPT.format(
+        folder=quote_word(folder),
+        staging=STAGING_PREFIX,
+        minutes=STALE_MINUTES,
+        run=MARKER_PREFIX,
+        run_minutes=_LONGEST_RUN_MINUTES,
+    )
     lines = device.shell(script).text.partition("== sizes ==")[0].splitlines()
     # Once: one folder is named by two patterns.
     return measure(device, [line for line in dict.fromkeys(lines) if _PLACES.search(line)])

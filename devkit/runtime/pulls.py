@@ -165,7 +165,7 @@ class Outputs:
         from devkit.device import quote, quote_word
 
         marker = quote_word(self._marker)
-        script = f"{_STAT} {marker} 2>/dev/null || echo 0 0 - -; "
+        script = f"{_STAT} {marker} 2>/dev/null || echo; "
         if self._own_marker:
             script += f"rm -f {marker}; "
         found = f"find . -name '.devkit-*' -prune -o -type f -exec {_STAT} {{}} +"
@@ -174,6 +174,10 @@ class Outputs:
         lines = said.stdout.decode("utf-8", "surrogateescape").splitlines()
         first = _STAT_LINE.fullmatch(lines[0]) if lines else None
         started = (int(first[2]), _nanoseconds(first[3])) if first else (0, 0)
+        if not first or started == (0, 0):
+            output.current().warn(
+                "the mark of when the run started is gone: outputs may be of an earlier run"
+            )
         return plan_pull(self.folder, self.patterns, parse_listing(lines[1:]), started)
 
 
