@@ -9,7 +9,7 @@ import typer
 
 from devkit import output
 from devkit.cli import common, run_detached, run_options
-from devkit.errors import EXIT_CHECK_FAILED
+from devkit.errors import EXIT_CHECK_FAILED, DeviceError
 
 if TYPE_CHECKING:
     from devkit.config import Config
@@ -145,6 +145,8 @@ def run_foreground(
                 ended=ended,
                 on_output=reader.feed,
             )
+    except DeviceError:
+        raise  # nobody is there to forget them
     except BaseException:
         outputs.forget(device)
         raise

@@ -86,7 +86,7 @@ def make_request(
     return RunRequest(
         env=parse_env(env or ()),
         cwd=cwd,
-        stdin=stdin,
+        stdin=None if stdin == Path("-") else stdin,
         tty=tty,
         live=live,
         timeout_s=timeout,

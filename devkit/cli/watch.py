@@ -67,7 +67,7 @@ def _watch(load: Callable[[], Config], name: str, one_round: Callable[[_Round], 
         round_ = _Round(sources, sources.snapshot(), device)
         try:
             code = one_round(round_)
-            if code == EXIT_INTERRUPTED:
+            if code == EXIT_INTERRUPTED and os.isatty(0):
                 raise KeyboardInterrupt  # the phone's terminal took the key
             sink.note(
                 sink.style(f"{name} ended with exit code {code}; waiting for a change (Ctrl-C ends)", "dim")
@@ -77,6 +77,7 @@ def _watch(load: Callable[[], Config], name: str, one_round: Callable[[_Round], 
             if first and isinstance(error, (UsageError, ConfigError)):
                 raise
             sink.error(error)
+            device = None  # it may have gone, or come back by another name
             sink.note(sink.style("waiting for a change (Ctrl-C ends)", "dim"))
         except round_.stopped:
             device = round_.device

@@ -49,9 +49,11 @@ class Input:
         Raises:
             FileError: it cannot be read.
         """
-        if file is None:
+        if file is None and sys.stdin is not None:
             yield Input(last_line=last_line)
             return
+        # Started without stdin (`<&-`): its number may be a socket of ours by now.
+        file = file or Path(os.devnull)
         try:
             fd = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError as error:

@@ -30,7 +30,10 @@ _LIST_TIMEOUT_S = 60.0
 # Flash reads a few hundred MB a second, an old phone's processor hashes a hundred.
 _HASH_TIMEOUT_S = 600.0
 _HASH_PROGRAMS = {"sha256sum": "sha256", "md5sum": "md5"}
+_FORGET_TIMEOUT_S = 3.0
 _TRIES = 2
+# From here on hashing takes longer than a person waits without a word.
+_SAID_BYTES = 200_000_000
 
 # %Z is the epoch, %z the same with its fraction, as "2026-08-01 10:00:00.123456789 +0800".
 _STAT = "stat -c '%s %Z %z %n'"
@@ -159,7 +162,7 @@ class Outputs:
 
         if self.patterns and self._own_marker:
             with contextlib.suppress(Exception):  # leftovers are found by the doctor as well
-                device.shell(quote(["rm", "-f", self._marker]))
+                device.shell(quote(["rm", "-f", self._marker]), timeout_s=_FORGET_TIMEOUT_S)
 
     def _plan(self, device: Device) -> PullPlan:
         from devkit.device import quote, quote_word
@@ -266,6 +269,9 @@ def _hash_there(device: Device, plan: PullPlan) -> tuple[dict[str, str], str]:
     from devkit.device import quote
 
     paths = [file.path for file in plan.files]
+    total = sum(file.size for file in plan.files)
+    if total > _SAID_BYTES:
+        output.current().note(f"the phone hashes {output.human_bytes(total)} of outputs")
     lines = [f"cd {quote([plan.folder])} || exit 1"]
     lines.append('for h in sha256sum md5sum; do command -v $h >/dev/null 2>&1 && break; h=; done; echo "$h"')
     lines.append('[ -n "$h" ] || exit 0')

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,13 +66,11 @@ class RunRequest:
             FileError: the file for stdin cannot be read.
         """
         self.patterns(app)
-        if self.stdin is not None:
-            try:
-                with open(self.stdin, "rb"):
-                    pass
-            except OSError as error:
-                reason = error.strerror or str(error)
-                raise FileError(f"--stdin {self.stdin} cannot be read", evidence=reason) from None
+        # Not opened: it may be a pipe, whose writer would see the reader go.
+        if self.stdin is not None and (self.stdin.is_dir() or not os.access(self.stdin, os.R_OK)):
+            number = errno.EISDIR if self.stdin.is_dir() else errno.EACCES
+            reason = os.strerror(number if self.stdin.exists() else errno.ENOENT)
+            raise FileError(f"--stdin {self.stdin} cannot be read", evidence=reason)
 
 
 def plan_launch(device: Device, prepared: PreparedApp, args: Sequence[str], request: RunRequest) -> Launch:

@@ -61,6 +61,10 @@ int main(int argc, char** argv) {
     for (int i = 2; i < argc; ++i) say(std::getenv(argv[i]) ? std::getenv(argv[i]) : "unset");
     return 0;
   }
+  if (mode == "args") {
+    for (int i = 2; i < argc; ++i) std::printf("[%s]\n", argv[i]);
+    return 0;
+  }
   if (mode == "cat") {
     for (int c; (c = std::getchar()) != EOF;) std::putchar(c);
     return 0;
