@@ -456,6 +456,27 @@ def test_options_that_contradict_each_other(
     assert ran.code == 2 and message in ran.err
 
 
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_cut_link_ends_a_run_but_not_a_detached_one(
+    chip: Sim, runner: Path, devkit: Cli, detached: bool
+) -> None:
+    words = ("--detach", "--follow") if detached else ()
+    with _started("run", str(runner), *words, "--", "ticks", "600", "0") as process:
+        assert process.stdout is not None and process.stdout.readline() == b"tick 0\n"
+        assert devkit("sim", "break", "cut", "--after", "1", "--name", chip.name).code == 0
+        process.stdout.read()
+        assert process.wait(60) == 125
+        assert process.stderr is not None and b"broke off" in process.stderr.read()
+    devkit("sim", "heal", "--name", chip.name)
+    assert eventually(lambda: devkit("device", "shell", "--", "true").code == 0)
+    device = chip.device()
+    if detached:
+        assert left_on_phone(device, "runner ticks")
+        ran = devkit("run", runner, "--stop")
+        assert ran.code == 0 and "exit code 143: SIGTERM" in ran.out
+    assert eventually(lambda: not left_on_phone(device, "runner ticks", ".devkit-guard"))
+
+
 def test_a_phone_that_restarts_ends_a_detached_run(chip: Sim, runner: Path, devkit: Cli) -> None:
     assert devkit("run", runner, "--detach", "--", "wait").code == 0
     assert devkit("sim", "break", "reboot", "--name", chip.name).code == 0

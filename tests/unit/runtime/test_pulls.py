@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devkit.errors import UsageError
+from devkit.errors import DeployError, UsageError
 from devkit.runtime.pulls import (
     PullResult,
     RemoteFile,
+    _pull_one,
+    _safe_target,
     check_patterns,
     parse_listing,
     pattern_regex,
@@ -82,3 +86,37 @@ def test_only_what_the_run_changed_is_its_output() -> None:
     assert not plan.is_complete
     told = "\n".join(PullResult(plan, Path("/here")).lines())
     assert re.search("missing: nothing on the phone matches none", told) and "old.txt" in told
+
+
+class Wire:
+    """A file service that sends what it is told to."""
+
+    def __init__(self, *contents: bytes) -> None:
+        self.contents = list(contents)
+
+    def pull(self, remote: str, write: Callable[[bytes], object]) -> int:
+        content = self.contents.pop(0)
+        write(content)
+        return len(content)
+
+
+def test_what_arrives_otherwise_than_it_was_replaces_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "sub" / "out.txt"
+    digest = hashlib.sha256(b"right").hexdigest()
+    wire = Wire(b"wrong", b"righ", b"right")
+
+    def pull() -> str | None:
+        return _pull_one(wire, "/d/out.txt", target, 5, digest, "sha256")  # type: ignore[arg-type]
+
+    assert "sha256 here" in (pull() or "") and not target.exists()
+    assert "4 bytes came, the phone counted 5" in (pull() or "") and not target.exists()
+    assert pull() is None and target.read_bytes() == b"right"
+    wire.contents = [b"wrong"]
+    assert pull() is not None and target.read_bytes() == b"right"
+    assert [path.name for path in target.parent.iterdir()] == ["out.txt"]
+
+
+def test_a_phone_cannot_name_a_place_outside(tmp_path: Path) -> None:
+    for path in ("../x", "a/../../x", "/etc/passwd"):
+        with pytest.raises(DeployError, match="outside its folder"):
+            _safe_target(tmp_path, path)
