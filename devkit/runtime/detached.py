@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import output
 from devkit.errors import PHONE, CheckFailed, DeviceError, UsageError
+from devkit.runtime import detached_scripts as scripts
 from devkit.runtime.root import RootWay
 from devkit.runtime.run import Launch, signal_name
 
@@ -25,109 +26,6 @@ DETACHED = ".devkit-detached"
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
 _EVIDENCE_LINES = 15
-
-# A pid alone proves nothing: numbers come again. Field 22 of /proc/PID/stat is when the process began,
-# the 20th behind the name (proc(5)).
-_STATE = """\
-d={dir}
-pid=; began=; way=
-[ -s "$d/session" ] && read -r pid began way < "$d/session"
-alive() {{
-  [ -n "$pid" ] || return 1
-  line=
-  {{ read -r line < "/proc/$pid/stat"; }} 2>/dev/null || return 1
-  set -- ${{line##*) }}
-  [ "${{20}}" = "$began" ] && [ "$1" != Z ]
-}}
-"""
-
-# HUP stays ignored in the program, as under nohup: the link may break while it is being started.
-_START = """\
-trap '' HUP
-mkdir -p "$d" || exit 1
-[ -z "$(find "$d/starting" -maxdepth 0 -mmin +1 2>/dev/null)" ] || rmdir "$d/starting"
-mkdir "$d/starting" 2>/dev/null || {{ [ -d "$d/starting" ] && echo starting; exit; }}
-if alive; then rmdir "$d/starting"; echo "running $pid"; exit; fi
-[ ! -e "$d/log" ] || mv -f "$d/log" "$d/log.old"
-rm -f "$d/session" "$d/exit"
-printf '%s\\n' {cwd} {command} > "$d/about" && : > "$d/log" && : > "$d/started" || {{
-  rmdir "$d/starting"
-  exit 1
-}}
-{stdin}
-{run} </dev/null >/dev/null 2>&1 &
-i=0
-while [ ! -s "$d/session" ] && [ $i -lt 50 ]; do sleep 0.1; i=$((i+1)); done
-rmdir "$d/starting"
-[ -s "$d/session" ] || {{ echo "no session"; exit; }}
-# Long enough to see a program that the linker refuses.
-i=0
-while [ ! -e "$d/exit" ] && [ $i -lt 3 ]; do sleep 0.1; i=$((i+1)); done
-echo started
-"""
-
-# The leader of the session waits for the program and remembers its exit code.
-_LEADER = """\
-d={dir}
-read -r line < /proc/$$/stat; set -- ${{line##*) }}
-echo "$$ ${{20}} {way}" > "$d/session.new" && mv -f "$d/session.new" "$d/session" || exit
-( {program} ) >> "$d/log" 2>&1 < {stdin}
-code=$?
-echo "$code $(date +%s)" > "$d/exit.new" && mv -f "$d/exit.new" "$d/exit"
-"""
-
-_STATUS = """\
-[ -e "$d/started" ] || { echo none; exit; }
-# In this order: the exit code is there before the leader ends.
-if alive; then echo "alive 1"; else echo "alive 0"; fi
-echo "session $pid $way"
-[ ! -s "$d/exit" ] || echo "exit $(cat "$d/exit")"
-echo "log $(stat -c %s "$d/log" 2>/dev/null)"
-echo "started $(stat -c %Z "$d/started")"
-echo "now $(date +%s)"
-echo about
-cat "$d/about"
-"""
-
-# One open file for all of `cat`: each goes on where the last one ended. Looked at before reading:
-# what was written until then is read afterwards.
-_LOGS = """\
-exec 3< "$d/log" || exit 1
-while :; do
-  over={once}
-  [ ! -e "$d/exit" ] && alive || over=1
-  cat <&3
-  [ -z "$over" ] || exit 0
-  sleep 0.3
-done
-"""
-
-# The leader is left to the last: it writes the exit code. A number that another process has now is
-# no session of ours.
-_STOP = """\
-[ -n "$pid" ] || exit 0
-if ! alive && [ -e "/proc/$pid" ]; then exit 0; fi
-signal_members() {
-  found=
-  for stat in /proc/[0-9]*/stat; do
-    line=
-    { read -r line < "$stat"; } 2>/dev/null || continue
-    member=${line%% *}
-    set -- ${line##*) }
-    [ "$4" = "$pid" ] && [ "$member" != "$pid" ] && [ "$1" != Z ] || continue
-    kill -"$signal" "$member" 2>/dev/null && found=1
-  done
-}
-for try in TERM 0 0 0 0 0 0 0 0 0 0 KILL 0 KILL 0 KILL; do
-  signal=$try
-  signal_members
-  [ -n "$found" ] || break
-  sleep 0.1
-done
-i=0
-while [ $i -lt 20 ] && alive; do sleep 0.1; i=$((i+1)); done
-if alive; then kill -KILL "$pid"; sleep 0.1; fi
-"""
 
 
 @dataclass(frozen=True)
@@ -202,7 +100,7 @@ class Detached:
 
     def status(self) -> DetachedRun | None:
         """How it stands; None when the phone knows of none. One round trip."""
-        said = self._device.shell(self._state() + _STATUS, check=True)
+        said = self._device.shell(self._state() + scripts.STATUS, check=True)
         return _parse_status(
             said.stdout.decode("utf-8", "replace"), self.app, posixpath.join(self._dir, "log")
         )
@@ -259,14 +157,14 @@ class Detached:
             prepare = f": > {input_file}"
         if stdin_end:
             prepare += f"\nprintf '%s\\n' {quote_word(stdin_end)} >> {input_file}"
-        leader = _LEADER.format(
+        leader = scripts.LEADER.format(
             dir=quote_word(self._dir),
             way=launch.root.kind if launch.root else "",
             program=dataclasses.replace(launch, root=None).shell_text(),
             stdin=input_file if stdin is not None or stdin_end else "/dev/null",
         )
         run = quote(["setsid", "sh", "-c", leader])
-        script = self._state() + _START.format(
+        script = self._state() + scripts.START.format(
             cwd=quote_word(launch.working_dir),
             command=quote_word(quote([launch.program, *launch.args])),
             stdin=prepare,
@@ -304,7 +202,7 @@ class Detached:
             DeviceError: there is no log, or the link broke off.
         """
         sink = output.current()
-        script = self._state() + _LOGS.format(once="" if follow else "1")
+        script = self._state() + scripts.LOGS.format(once="" if follow else "1")
         try:
             with self._device.open_shell(script, doing=f"following {self.app}'s log") as stream:
                 stream.close_stdin()
@@ -340,7 +238,7 @@ class Detached:
             DeviceError: it is still there.
         """
         found = self.known()
-        script = self._state() + _STOP
+        script = self._state() + scripts.STOP
         self._device.shell(
             f"exec {found.root.wrap(script)}" if found.root else script, timeout_s=_STOP_TIMEOUT_S
         )
@@ -357,7 +255,7 @@ class Detached:
     def _state(self) -> str:
         from devkit.device import quote_word
 
-        return _STATE.format(dir=quote_word(self._dir))
+        return scripts.STATE.format(dir=quote_word(self._dir))
 
     def _running(self, pid: int) -> UsageError:
         return UsageError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from devkit import output
 from devkit.errors import PHONE, DeviceError, FileError
-from devkit.runtime.pulls import check_patterns
+from devkit.runtime.pull_plan import check_patterns
 from devkit.runtime.run import Launch, known_stdin_end
 
 if TYPE_CHECKING:

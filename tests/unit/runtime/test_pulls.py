@@ -12,16 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devkit.errors import DeployError, UsageError
-from devkit.runtime.pulls import (
-    PullResult,
+from devkit.runtime.pull_plan import (
     RemoteFile,
-    _pull_one,
-    _safe_target,
     check_patterns,
     parse_listing,
     pattern_regex,
     plan_pull,
 )
+from devkit.runtime.pulls import PullResult, _pull_one, _safe_target
 
 
 @pytest.mark.parametrize(
