@@ -25,7 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "results": Entry("results", "Numbers and known errors in a program's saved output."),
     "bench": Entry("bench", "Measure a program on the phone: a matrix of runs, spread, history."),
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
-    "model": Entry("model", "Check model folders before they travel to the phone."),
+    "model": Entry("model", "Check model folders before they travel; fetch them from a hub."),
     "vscode": Entry("vscode", "Write VS Code's settings, debugging and tasks; yours stay."),
     "env": Entry("env", "Print or install the toolchains' variables for your shell."),
     "device": Entry("device", "List, choose, connect and look at phones; a shell on one."),

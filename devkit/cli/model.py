@@ -23,11 +23,6 @@ app = typer.Typer(
 _STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
-@app.callback()
-def _group() -> None:
-    """A group, also while it has one command."""
-
-
 @app.command(epilog="Example: devkit model check ~/models/Qwen3-1.7B-MNN -s sim:phone --profile opencl")
 def check(
     folder: Annotated[
@@ -106,3 +101,60 @@ def _stdout() -> object:
     import sys
 
     return sys.stdout
+
+
+@app.command(epilog="Example: devkit model get taobao-mnn/Qwen3-0.6B-MNN --to ~/models/qwen --dry-run")
+def get(
+    name: Annotated[str, typer.Argument(metavar="ORG/NAME", help="The model's name on the hub.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Where to put it (default: ./NAME).")
+    ] = None,
+    revision: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Branch, tag or commit (default: main).")
+    ] = None,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Hub to ask (default: HF_ENDPOINT, else huggingface.co, then hf-mirror.com)."
+        ),
+    ] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Only files that fit, as '*.mnn'.")
+    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="No files that fit.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that differ from the hub's.")] = False,
+    dry_run: common.DryRun = False,
+) -> None:
+    """Fetch a model from a hub, continue where a break stopped it, prove it by its hashes, and check it.
+
+    Needs huggingface_hub: pip install 'mnn-devkit[models]'. Exit code 1 when the check finds it broken.
+    """
+    from devkit.models import check_model
+    from devkit.models.fetch import apply_fetch, plan_fetch
+    from devkit.models.hub import endpoints
+
+    places = endpoints(endpoint)
+    folder = (to or Path(name.rpartition("/")[2])).expanduser()
+    plan = plan_fetch(name, folder, places, revision=revision, include=include or (), exclude=exclude or ())
+    sink = output.current()
+    if dry_run:
+        rows: list[tuple[str, ...]] = [
+            (p.file.path, output.human_bytes(p.file.size), p.action) for p in plan.files
+        ]
+        total = f"{output.human_bytes(plan.missing_bytes)} to come from {plan.model.endpoint} to {folder}\n"
+        sink.data({**plan.as_dict(), "dry_run": True}, output.table(rows, ("FILE", "SIZE", "ACTION")) + total)
+        return
+    apply_fetch(plan, places, force=force)
+    came = output.human_bytes(plan.missing_bytes)
+    sink.note(f"{name} is in {folder}: {len(plan.files)} files, {came} fetched, all hashes right")
+    if include or exclude:
+        # Part of a model: what is left out would be found missing.
+        sink.data({**plan.as_dict(), "dry_run": False, "check": None}, "")
+        return
+    report = check_model(folder)
+    if sink.json_mode:
+        sink.data({**plan.as_dict(), "dry_run": False, "check": report.as_dict()})
+    else:
+        show_report(report)
+    if report.broken:
+        raise typer.Exit(EXIT_CHECK_FAILED)
