@@ -10,6 +10,10 @@ from devkit.models.findings import ERROR, NOTE, WARNING, Finding
 from devkit.models.folder import ModelConfig, relative
 from devkit.models.mnn_file import MnnFile, NpuGraph
 
+# A context binary begins with a header of some kilobytes; what is smaller was left by an export that failed
+# and went on (generate_llm_qnn.py of early 2026 did).
+_LEAST_GRAPH_BYTES = 1024
+
 
 def check_npu(config: ModelConfig, models: Mapping[str, MnnFile]) -> list[Finding]:
     """All findings about NPU graphs of one config, and about chunk_limits."""
@@ -53,6 +57,12 @@ def _files(config: ModelConfig, model: MnnFile, graph: NpuGraph) -> list[Finding
             )
         ]
     problem = what_is_wrong(path)
+    size = path.stat().st_size
+    if problem is None and size < _LEAST_GRAPH_BYTES:
+        problem = (
+            f"{size} bytes cannot hold a compiled graph",
+            "the export broke off: run generate_llm_qnn.py again",
+        )
     return [Finding(ERROR, shown, None, *problem)] if problem else []
 
 

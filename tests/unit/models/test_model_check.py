@@ -62,7 +62,7 @@ def npu(model: Model) -> Model:
     """The same model as generate_llm_qnn.py leaves it."""
     shutil.copytree(DATA / "qnn", model.folder / "qnn")
     for number in (0, 1):
-        (model.folder / f"qnn/graphllm{number}.bin").write_bytes(b"context" * 100)
+        (model.folder / f"qnn/graphllm{number}.bin").write_bytes(b"context" * 1000)
     config = json.loads((model.folder / "config.json").read_text())
     config |= {"llm_model": "qnn/llm.mnn", "llm_weight": "llm.mnn.weight", "chunk_limits": [128, 1]}
     (model.folder / "config_qnn.json").write_text(json.dumps(config))
@@ -371,6 +371,14 @@ def test_npu_graphs_that_did_not_come_along(npu: Model) -> None:
     assert (finding.file, "runs its graph on the NPU" in finding.what) == ("qnn/graphllm1.bin", True)
     npu.set("config_qnn.json", npu_model_dir="elsewhere")
     assert [f.file for f in npu.findings()] == ["elsewhere/qnn/graphllm0.bin", "elsewhere/qnn/graphllm1.bin"]
+
+
+def test_an_export_that_broke_off(npu: Model) -> None:
+    (npu.folder / "qnn/graphllm0.bin").write_bytes(b"x" * 100)
+    finding = npu.only("error")
+    assert finding.file == "qnn/graphllm0.bin" and "100 bytes cannot hold" in finding.what
+    shutil.rmtree(npu.folder / "qnn")
+    assert [f.file for f in npu.findings("error")] == ["qnn/llm.mnn"]
 
 
 def test_npu_models_and_another_backend(npu: Model) -> None:

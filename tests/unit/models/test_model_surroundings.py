@@ -129,7 +129,7 @@ def test_backends_of_other_systems(model: Path) -> None:
 def test_npu_models_want_the_plugin(model: Path, tmp_path: Path) -> None:
     shutil.copytree(DATA / "qnn", model / "qnn")
     for number in (0, 1):
-        (model / f"qnn/graphllm{number}.bin").write_bytes(b"x")
+        (model / f"qnn/graphllm{number}.bin").write_bytes(b"x" * 5000)
     put(model, llm_model="qnn/llm.mnn", chunk_limits=[128, 1])
     with_it = libraries_here([library(tmp_path, "libMNN.so", "MNN_QNN: Incorrect Plugin Op")], "the build")
     assert check_model(model, libraries=with_it).findings == ()
