@@ -19,7 +19,6 @@ from devkit.config.model import (
 from devkit.config.options import (
     APP_OPTIONS,
     BACKENDS,
-    BENCH_OPTIONS,
     BUILD_TYPES,
     NAMED_SECTIONS,
     OPTIONS,
@@ -31,7 +30,6 @@ from devkit.config.values import nearest
 __all__ = [
     "APP_OPTIONS",
     "BACKENDS",
-    "BENCH_OPTIONS",
     "BUILD_TYPES",
     "NAMED_SECTIONS",
     "OPTIONS",

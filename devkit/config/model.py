@@ -121,6 +121,7 @@ class Config:
     apps: Mapping[str, AppConfig]
     values: Mapping[str, Any]
     origins: Mapping[str, str]
+    # The entries of `bench:`, by app.
     bench: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     qnn: QnnConfig = field(default_factory=QnnConfig)
     deploy: DeployConfig = field(default_factory=DeployConfig)
