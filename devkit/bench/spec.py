@@ -13,6 +13,7 @@ from typing import Any
 from devkit.config import Config
 from devkit.errors import UsageError
 
+AS_IS = "as is"
 DIMENSIONS = ("backend", "threads", "prompt")
 _PLACE = re.compile(r"\{(profile|backend|threads|prompt)\}")
 
@@ -33,7 +34,7 @@ class Cell:
         if self.backend is not None and self.backend != self.profile:
             words.append(self.backend)
         if self.threads is not None:
-            words.append(f"{self.threads} threads")
+            words.append(f"{self.threads} thread" + ("" if self.threads == "1" else "s"))
         if self.prompt is not None:
             words.append(f"prompt {self.prompt}")
         return ", ".join(words)
@@ -103,7 +104,9 @@ def spec_for(config: Config, app: str, flags: Mapping[str, Any]) -> Spec:
         UsageError: a metric is no regular expression, or has no group.
     """
     known = config.apps.get(app)
-    spec = Spec(app, (known.profile if known else "cpu",), args=known.args if known else ())
+    # A finished program is of no profile that devkit knows.
+    profile = known.profile if known else AS_IS if "/" in app else "cpu"
+    spec = Spec(app, (profile,), args=known.args if known else ())
     given = {name: value for name, value in config.bench.get(app, {}).items() if value not in (None, ())}
     given = {
         name: float(value) if name in ("cooldown_s", "max_c", "timeout_s") else value

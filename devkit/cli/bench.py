@@ -97,7 +97,7 @@ def bench(
     }  # fmt: skip
     spec = room.spec_for(config, name, flags)
     room.check_dimensions(spec, _program(config, name))
-    if "/" in name and len(spec.profiles) > 1:
+    if "/" in name and flags["profiles"]:
         raise UsageError(
             f"{name} is a finished program: profiles make no difference",
             hints=["name an app of devkit.yaml or a CMake target"],

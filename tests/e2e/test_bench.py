@@ -95,8 +95,8 @@ def test_a_dry_run_needs_no_phone_and_changes_nothing(work: Path, devkit: Cli) -
     ran = devkit("bench", work, "--threads", "1,4", "--cooldown", "3", "--dry-run", "--", "-t", "{threads}")
     assert ran.code == 0
     assert ran.out.splitlines()[:3] == [
-        "cpu, 1 threads: work -t 1",
-        "cpu, 4 threads: work -t 4",
+        "as is, 1 thread: work -t 1",
+        "as is, 4 threads: work -t 4",
         "2 combinations × (1 + 5) runs",
     ]
     assert "about 36 s with pauses, plus 2 combinations that never ran" in ran.out

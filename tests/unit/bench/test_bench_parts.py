@@ -92,6 +92,7 @@ def test_settings_of_the_project_and_of_flags(tmp_path: Path) -> None:
     assert (spec.profiles, spec.args, spec.threads, spec.repeat) == (("opencl",), ("x",), ("2",), 5)
     assert (spec.warmup, spec.max_c, spec.metrics) == (0, 45.0, (r"a=(?P<a>\d+)",))
     assert spec_for(config, "other", {}).profiles == ("cpu",)
+    assert spec_for(config, "/a/program", {}).profiles == ("as is",)
 
 
 @pytest.mark.parametrize("line", ["repeat: 0", "repeat: x", "warmup: -1", "thread: [1]"])
