@@ -169,6 +169,7 @@ def _run(
 ) -> Run:
     from devkit import bench as room
     from devkit import runtime
+    from devkit.bench.program_reader import program_reader
 
     started, stamp = room.started_now()
     samples: list[Sample] = []
@@ -184,10 +185,11 @@ def _run(
             local = runtime.build_app(config, device, spec.app, profile=profile, build=build)
             prepared = runtime.prepare_app(config, device, local, device_dir=device_dir)
             runtime.deploy_app(device, prepared)
+            reader = program_reader(config, spec.app, prepared.plan.program, spec.metrics)
             cells = [cell for cell in spec.cells() if cell.profile == profile]
             with output.current().progress(f"{spec.app} {profile}", total / len(spec.profiles)) as bar:
                 room.run_cells(
-                    device, prepared, spec, cells, room.regex_reader(spec.metrics),
+                    device, prepared, spec, cells, reader,
                     samples=samples, advance=bar.advance,
                 )  # fmt: skip
     except BaseException:

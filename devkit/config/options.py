@@ -11,8 +11,11 @@ BACKENDS = ("none", "cpu", "gpu", "htp", "htp-online", "htp-offline")
 
 @dataclass(frozen=True)
 class Option:
-    """One configuration key. `kind`: text, path, integer (from 1), count (from 0), choice, list, map, variables,
-    files, regex, regexes or patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}})."""
+    """One configuration key.
+
+    `kind`: text, path, integer (from 1), count (from 0), choice, list, map, variables, files, regex, regexes or
+    patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}}).
+    """
 
     key: str
     kind: str
