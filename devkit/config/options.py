@@ -39,8 +39,9 @@ OPTIONS = (
     Option("adb.server", "text", "address of the adb server, HOST:PORT"),
     Option("tunnel.host", "text", "the server that `devkit tunnel up` logs in to (as ssh takes it)"),
     Option("adb.path", "path", "the adb program"),
-    Option("deploy.strip", "choice", "auto: files travel to the phone without debug information, which stays "
-           "here; never: as they are", default="auto", choices=("auto", "never")),
+    Option("deploy.strip", "choice", "auto: programs and libraries travel without debug information and "
+           "symbols, which stay here; debug: symbols travel, so that crash reports of the phone name functions; "
+           "never: as they are", default="auto", choices=("auto", "debug", "never")),
     Option("build.type", "choice", "build type", default="debug", choices=BUILD_TYPES),
     Option("build.jobs", "integer", "parallel compile jobs (default: what cores and memory allow)"),
     Option("build.api_level", "integer", "Android API level to build for", default=24),

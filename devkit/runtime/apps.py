@@ -235,7 +235,7 @@ def _stripper(config: Config, device: Device) -> Stripper | None:
 
         with contextlib.suppress(DevkitError):  # then one of this machine, if it has one
             tool = ndk_for(config).find_tool("llvm-strip")
-    return Stripper(tool)
+    return Stripper(tool, keep_symbols=config.deploy.strip == "debug")
 
 
 def _program_file(path: Path, config: Config) -> Path:

@@ -16,8 +16,6 @@ from devkit.symbols.elf import ElfInfo, read_elf
 
 _TIMEOUT_S = 300.0
 _KEEP_DAYS = 30
-# Not --strip-all: the phone's own crash reports name functions by the symbol table.
-_OPTION = "--strip-debug"
 # GNU triples under which Debian has binutils for other machines.
 _TRIPLES = {
     "aarch64": "aarch64-linux-gnu", "arm": "arm-linux-gnueabihf", "x86_64": "x86_64-linux-gnu",
@@ -31,10 +29,13 @@ class Stripper:
     Args:
         tool: of the NDK (llvm-strip), which strips every machine's files; None: one of this machine is
             looked for.
+        keep_symbols: leave the symbol table in them, by which the phone's own crash reports name functions.
+            Of MNN's libMNN.so it is a third of what is left without debug information.
     """
 
-    def __init__(self, tool: Path | None = None) -> None:
+    def __init__(self, tool: Path | None = None, *, keep_symbols: bool = False) -> None:
         self._tool = tool
+        self._option = "--strip-debug" if keep_symbols else "--strip-all"
         self._folder = paths.cache_dir() / "stripped"
         self._swept = False
 
@@ -52,10 +53,10 @@ class Stripper:
         tool = self._tool or _tool_for(elf.machine)
         if tool is None:
             return None
-        copy = self._folder / f"{elf.build_id}-{digest(elf.path)[:16]}{_OPTION}"
+        copy = self._folder / f"{elf.build_id}-{digest(elf.path)[:16]}{self._option}"
         if not copy.is_file():
             self._sweep()
-            if not _strip(tool, elf, copy):
+            if not _strip(tool, self._option, elf, copy):
                 return None
         with contextlib.suppress(OSError):
             os.utime(copy)  # kept while it is used
@@ -73,12 +74,12 @@ class Stripper:
                     file.unlink()
 
 
-def _strip(tool: Path, elf: ElfInfo, copy: Path) -> bool:
+def _strip(tool: Path, option: str, elf: ElfInfo, copy: Path) -> bool:
     """Make the copy; whether it can take the file's place."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     temporary = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}.tmp")
     try:
-        process.run([tool, _OPTION, "-o", temporary, elf.path], timeout_s=_TIMEOUT_S)
+        process.run([tool, option, "-o", temporary, elf.path], timeout_s=_TIMEOUT_S)
         made = read_elf(temporary)
         # A tool that does not know the file's features may damage it without a word.
         same = (made.build_id, made.needed, made.soname, made.interpreter, made.machine) == (
