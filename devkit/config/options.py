@@ -13,8 +13,8 @@ BACKENDS = ("none", "cpu", "gpu", "htp", "htp-online", "htp-offline")
 class Option:
     """One configuration key.
 
-    `kind`: text, path, integer (from 1), count (from 0), choice, list, map, variables, files, regex, regexes or
-    patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}}).
+    `kind`: text, path, integer (from 1), count (from 0), choice, list, map, variables, files, regex, regexes
+    or patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}}).
     """
 
     key: str
@@ -40,7 +40,7 @@ OPTIONS = (
     Option("tunnel.host", "text", "the server that `devkit tunnel up` logs in to (as ssh takes it)"),
     Option("adb.path", "path", "the adb program"),
     Option("deploy.strip", "choice", "auto: programs and libraries travel without debug information and "
-           "symbols, which stay here; debug: symbols travel, so that crash reports of the phone name functions; "
+           "symbols, which stay here; debug: with symbols, for the names in crash reports of the phone; "
            "never: as they are", default="auto", choices=("auto", "debug", "never")),
     Option("build.type", "choice", "build type", default="debug", choices=BUILD_TYPES),
     Option("build.jobs", "integer", "parallel compile jobs (default: what cores and memory allow)"),

@@ -19,7 +19,7 @@ from devkit.errors import DeployError, FileError
 from devkit.runtime.app_folder import MANIFEST, AppFolder, look
 from devkit.runtime.hashes import HashCache
 from devkit.runtime.own_files import expand
-from devkit.runtime.staging import Arrival, Manifest, disk_full, place_files
+from devkit.runtime.staging import Arrival, Manifest, disk_full, part_name, place_files
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -233,8 +233,10 @@ def apply_plan(device: Device, plan: DeployPlan) -> None:
     if plan.is_done:
         return
     pushing, free = plan.to_push, plan.seen.free_bytes
-    if free is not None and plan.push_bytes > free:
-        needed, left = output.human_bytes(plan.push_bytes), output.human_bytes(free)
+    parts = {part_name(f.sha256): f.sent_size for f in pushing}
+    there = sum(plan.seen.present[part][0] for part in parts if part in plan.seen.present)
+    if free is not None and plan.push_bytes - there > free:
+        needed, left = output.human_bytes(plan.push_bytes - there), output.human_bytes(free)
         raise disk_full(device, plan.folder, f"{needed} have to travel, {left} are free")
     entries = {
         f.remote: {"sha256": f.sha256, "size": f.sent_size, "mtime": f.mtime_s, "stripped": f.is_stripped}

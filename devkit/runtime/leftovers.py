@@ -20,8 +20,8 @@ _LONGEST_RUN_MINUTES = 7 * 24 * 60
 # A guard's file holds the session it watches: while that lives it is needed, however old it is.
 _SCRIPT = """\
 dir={folder}
-find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name 'lldb-server-*.tmp' \\) \
-  -mmin +{minutes} 2>/dev/null
+find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name 'lldb-server-*.tmp' \
+  -o -name '.devkit-partial-*' \\) -mmin +{minutes} 2>/dev/null
 find "$dir" -maxdepth 2 -name '{run}*' -mmin +{run_minutes} 2>/dev/null
 for file in "$dir"/.devkit-guard-* "$dir"/*/.devkit-guard-* "$dir"/.devkit-lldb/.devkit-guard-*; do
   [ -s "$file" ] || continue
@@ -29,7 +29,7 @@ for file in "$dir"/.devkit-guard-* "$dir"/*/.devkit-guard-* "$dir"/.devkit-lldb/
 done
 echo "== sizes =="
 """
-_PLACES = re.compile(r"(\.devkit-(staging|trial|run|guard)-|lldb-server-\w+\.)[^/]*$")
+_PLACES = re.compile(r"(\.devkit-(staging|trial|run|guard|partial)-|lldb-server-\w+\.)[^/]*$")
 
 
 @dataclass(frozen=True)

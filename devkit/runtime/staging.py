@@ -7,7 +7,7 @@ import hashlib
 import posixpath
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,9 @@ from devkit.runtime.commit import STAGING_PREFIX
 if TYPE_CHECKING:
     from devkit.device import Device, PushItem, ShellResult
 
+PART_PREFIX = ".devkit-partial-"
 STALE_MINUTES = 60
+_STALE_PART_MINUTES = 3 * 24 * 60
 _PREPARE_TIMEOUT_S, _MOVE_TIMEOUT_S = 60.0, 120.0
 # Hashing on the phone: a slow one's flash.
 _HASH_BYTES_S = 20_000_000
@@ -109,7 +111,8 @@ def place_files(
         _prepare(device, folder, staging, groups)
         label = f"pushing {len(arrivals)} files"
         with output.current().progress(label, total_bytes, unit="bytes") as bar:
-            device.push(list(items.values()), bar.advance)
+            streamed = _stream(device, folder, staged, items, bar.advance)
+            device.push([item for name, item in items.items() if name not in streamed], bar.advance)
         text = commit.decide_script(
             folder, staging, hashes, commit=decided, manifest=manifest.name, expected=manifest.replaces
         )
@@ -120,6 +123,50 @@ def place_files(
             result = _decide(device, folder, staging, text, manifest, timeout_s)
         if result is not None:
             _check_decision(device, folder, result)
+
+
+def part_name(sha256: str) -> str:
+    """The name below the app's folder of what has arrived of a big file.
+
+    By content: another deployment goes on where one has broken off.
+    """
+    return PART_PREFIX + sha256[:32]
+
+
+def _stream(
+    device: Device,
+    folder: str,
+    staged: Mapping[Arrival, str],
+    items: Mapping[str, PushItem],
+    on_bytes: Callable[[int], None],
+) -> set[str]:
+    """Send what does better through a command's input; returns the names that have arrived."""
+    from devkit.device import streamed
+
+    done: set[str] = set()
+    for arrival, name in staged.items():
+        size = arrival.local.stat().st_size
+        part = posixpath.join(folder, part_name(arrival.sha256))
+        target, mode, mtime_s = items[name].remote, arrival.mode, arrival.mtime_s
+        try:
+            if streamed.wants_gzip(device, arrival.local, size):
+                part += "-z" + secrets.token_hex(4)
+                streamed.send_gzipped(
+                    device, arrival.local, part, target, mode=mode, mtime_s=mtime_s, on_bytes=on_bytes
+                )
+            elif streamed.wants_resume(device, arrival.local, size):
+                there = streamed.send_resumable(
+                    device, arrival.local, part, target, mode=mode, mtime_s=mtime_s, on_bytes=on_bytes
+                )
+                if there:
+                    kept = output.human_bytes(there)
+                    output.current().note(f"{arrival.remote}: {kept} had arrived before, the rest followed")
+            else:
+                continue
+        except streamed.PartInUse:
+            continue
+        done.add(name)
+    return done
 
 
 def _decide(
@@ -206,8 +253,9 @@ def _prepare(device: Device, folder: str, staging: str, groups: dict[str, list[A
         for target, group in groups.items()
         for place in (posixpath.join(target, posixpath.basename(a.remote)) for a in group if a.is_new)
     ]
-    stale = ["find", folder, "-maxdepth", "1", "-name", STAGING_PREFIX + "*", "-mmin", f"+{STALE_MINUTES}"]
-    script.append(f"{quote([*stale, '-exec', 'rm', '-rf', '{}', '+'])} 2>/dev/null || true")
+    for prefix, minutes in ((STAGING_PREFIX, STALE_MINUTES), (PART_PREFIX, _STALE_PART_MINUTES)):
+        stale = ["find", folder, "-maxdepth", "1", "-name", prefix + "*", "-mmin", f"+{minutes}"]
+        script.append(f"{quote([*stale, '-exec', 'rm', '-rf', '{}', '+'])} 2>/dev/null || true")
     result = _run(device, script, _PREPARE_TIMEOUT_S)
     if result.exit_code == 99:
         place = result.stderr.decode("utf-8", "replace").strip()
@@ -274,7 +322,10 @@ def _cleaned_up(device: Device, staging: str) -> Iterator[None]:
         if isinstance(error, DeviceError) and _says_full(f"{error.what} {error.evidence}"):
             raise disk_full(device, posixpath.dirname(staging), error.evidence or error.what) from None
         if isinstance(error, PhoneLost) and not any("took their places" in hint for hint in error.hints):
-            error.hints = (f"{_UNCHANGED}: repeat the command when the phone is back", *error.hints)
+            error.hints = (
+                f"{_UNCHANGED}: repeat the command when the phone is back; big files go on from there",
+                *error.hints,
+            )
         raise
 
 

@@ -19,7 +19,7 @@ from devkit.device import Device
 from devkit.errors import DeployError, DevkitError
 from devkit.runtime import commit
 from devkit.runtime.closure import needed_closure
-from devkit.sim import break_phone, heal_phone, slow_phone
+from devkit.sim import break_phone, count_bytes, heal_phone, slow_phone
 from devkit.symbols import Stripper
 from tests.e2e.support import Cli, Ran, Sim, TinyApp, eventually, start_sim
 
@@ -160,9 +160,10 @@ def test_the_disk_fills_up_on_the_way(world: World) -> None:
 
 def test_the_phone_restarts_on_the_way(world: World) -> None:
     world.make(2)
-    slow_phone("faulty", rate="8mbit")
+    slow_phone("faulty", rate="4mbit")
+    before = count_bytes("faulty")["bytes_up"]
     process = world.start()
-    time.sleep(1.5)
+    assert eventually(lambda: count_bytes("faulty")["bytes_up"] - before > FILE_BYTES)
     break_phone("faulty", "reboot", {"down": "1"})
     _, err = process.communicate(timeout=90)
     slow_phone("faulty", rate="unlimited")
