@@ -369,7 +369,7 @@ def test_what_ends_in_the_middle_is_named(
         if what == "phone":
             leaving.phone.stop()
         elif what == "lldb-server":
-            leaving.device().shell("kill -9 $(pgrep -f 'gdbserver unix')")
+            leaving.device().shell("kill -9 $(pgrep -f 'gdbserver [u]nix')")
         else:
             for pid in children_of(ran.pid):
                 os.kill(pid, signal.SIGKILL)
