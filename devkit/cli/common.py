@@ -99,9 +99,8 @@ def load_config(
     ndk: str | None = None,
 ) -> Config:
     """The configuration with a command's flags on top."""
-    for flag, value in (("--ndk", ndk), ("--device-dir", device_dir)):
-        if value is not None and not value.strip():
-            raise UsageError(f"{flag} is empty", hints=[f"leave {flag} out, or name one"])
+    if ndk is not None and not ndk.strip():
+        raise UsageError("--ndk is empty", hints=["leave --ndk out, or name one: devkit ndk list"])
     # A release has neither a slash nor a leading ~ or dot.
     is_release = ndk is not None and re.fullmatch(r"r?\d[\w.-]*", ndk) is not None
     return configuration.load(
