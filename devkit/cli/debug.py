@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.device import Device
-    from devkit.lldb import DebugRequest, DebugResult
+    from devkit.lldb import DebugResult
     from devkit.runtime import PreparedApp
 
 app = typer.Typer(rich_markup_mode=None)
@@ -21,6 +22,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 @app.command(
     epilog="Examples: devkit debug llm_demo --break llm.cpp:120; devkit debug llm_demo --attach 4711; "
+    "devkit debug llm_demo --wait-for; devkit debug llm_demo --stdin chat.txt; "
     "devkit debug llm_demo --break MNN::run --batch check.lldb"
 )
 def debug(
@@ -37,26 +39,79 @@ def debug(
     attach: Annotated[
         str | None, typer.Option(metavar="PID|NAME", help="Attach to a running process instead.")
     ] = None,
+    pick: Annotated[
+        bool, typer.Option("--pick", help="Attach to a process that you pick from a list.")
+    ] = False,
+    wait_for: Annotated[
+        bool,
+        typer.Option("--wait-for", help="Attach to the app's program (or --attach NAME) once it starts."),
+    ] = False,
+    stdin: Annotated[
+        Path | None,
+        typer.Option(
+            "--stdin",
+            metavar="FILE",
+            help="What the program reads: a file, another terminal (/dev/pts/7), or - (--batch, --serve).",
+        ),
+    ] = None,
     batch: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Run these LLDB commands at the first stop, then end (-: stdin)."),
     ] = None,
+    serve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="For editors: all but LLDB; its commands are written into this folder."
+        ),
+    ] = None,
+    end: Annotated[bool, typer.Option("--end", help="End the session of --serve DIR.")] = False,
     no_build: common.NoBuild = False,
+    no_deploy: Annotated[
+        bool, typer.Option("--no-deploy", help="Debug what is on the phone; refused if it is another build.")
+    ] = False,
     print_commands: common.PrintCommands = False,
 ) -> None:
     """Build, deploy, start lldb-server and stop at the first breakpoint (default: main)."""
     from devkit import lldb, runtime
     from devkit.lldb.recipes import parse_breakpoint
 
+    if end:
+        _end(serve)
+        return
     for text in breakpoints or ():
         parse_breakpoint(text)
     sink = output.current()
-    _check_how(batch, print_commands)
-    build = not no_build and attach is None
+    _check_how(batch, print_commands, serve)
+    _check_which(attach, pick=pick, wait_for=wait_for, print_commands=print_commands, stdin=stdin, args=args)
+    _check_input(stdin, batch, serve)
+    to_running = pick or (attach is not None and not wait_for)
     config, device, prepared = common.prepare_app(
-        name, serial=serial, profile=profile, device_dir=device_dir, ndk=ndk, build=build
+        name,
+        serial=serial,
+        profile=profile,
+        device_dir=device_dir,
+        ndk=ndk,
+        build=not (no_build or to_running),
     )
-    request = _request(device, prepared, args or (), tuple(breakpoints or ()), attach, batch)
+    program = posixpath.basename(prepared.plan.program)
+    if pick:
+        from devkit.device.picking import pick_process
+
+        attach = str(pick_process(device.list_processes(), first=program).pid)
+    launches = not (to_running or wait_for)
+    request = lldb.DebugRequest(
+        program=prepared.local.program,
+        libraries=prepared.libraries,
+        search_paths=prepared.symbol_folders,
+        device_dir=prepared.device_dir,
+        launch=prepared.launch(args or ()) if launches else None,
+        attach_pid=device.find_process(attach).pid if to_running and attach is not None else None,
+        wait_for=(attach or program) if wait_for else None,
+        breakpoints=tuple(breakpoints or ()),
+        batch=batch,
+        stdin=stdin,
+        name=name,
+    )
     tools = lldb.find_tools(config, device)
     if print_commands:
         from devkit.runtime.manual import adb_words
@@ -69,8 +124,13 @@ def debug(
         )
         output.current().data({"commands": text.splitlines()}, text)
         return
-    if attach is None:
+    if to_running or no_deploy:
+        _check_build(device, prepared, request.attach_pid, name)
+    else:
         runtime.deploy_app(device, prepared)
+    if serve is not None:
+        lldb.serve(device, tools, request, serve)
+        return
     result = lldb.debug(device, tools, request, show=not sink.json_mode)
     if batch is not None:
         _warn_about_breakpoints(result)
@@ -79,17 +139,84 @@ def debug(
     raise typer.Exit(result.exit_code or 0)
 
 
-def _check_how(batch: Path | None, print_commands: bool) -> None:
+def _check_build(device: Device, prepared: PreparedApp, pid: int | None, name: str) -> None:
+    from devkit.lldb import same_build
+    from devkit.symbols import is_elf
+
+    local = {
+        posixpath.join(prepared.plan.folder, file.remote): file.local
+        for file in prepared.plan.files
+        if is_elf(file.local)
+    }
+    if pid is None:
+        same_build.check_same_build(device, local, name)
+    else:
+        same_build.check_same_process(device, pid, local, name)
+
+
+def _end(serve: Path | None) -> None:
+    from devkit import lldb
+
+    if serve is None:
+        raise UsageError(
+            "--end needs --serve DIR: which session?", hints=["devkit debug APP --serve DIR --end"]
+        )
+    ended = lldb.end_serving(serve)
+    output.current().data({"ended": ended}, "ended" if ended else "there is no such session")
+
+
+def _check_how(batch: Path | None, print_commands: bool, serve: Path | None) -> None:
     """What can be refused before anything is built."""
     from devkit import lldb
 
+    if serve is not None and (batch is not None or print_commands):
+        raise UsageError("--serve goes with neither --batch nor --print-commands")
     if batch is not None and batch != lldb.STDIN and (batch.is_dir() or not batch.exists()):
         found = "is a folder" if batch.is_dir() else "does not exist"
         raise UsageError(f"--batch {batch.absolute()} {found}", hints=["--batch - takes commands from stdin"])
-    if batch is None and not print_commands:
+    if batch is None and not print_commands and serve is None:
         if output.current().json_mode:
             raise UsageError("--json needs --batch: a prompt is no JSON", hints=["--batch FILE", "--batch -"])
         lldb.check_terminal()
+
+
+def _check_which(
+    attach: str | None,
+    *,
+    pick: bool,
+    wait_for: bool,
+    print_commands: bool,
+    stdin: Path | None,
+    args: list[str] | None,
+) -> None:
+    if pick and (attach is not None or wait_for):
+        raise UsageError("--pick goes with neither --attach nor --wait-for: it asks")
+    if wait_for and attach is not None and attach.isdigit():
+        raise UsageError(
+            f"--wait-for waits for a name; {attach} is a process id", hints=[f"--attach {attach} alone"]
+        )
+    if print_commands and (pick or wait_for or stdin is not None):
+        raise UsageError("--print-commands shows a launch or an --attach", hints=["--attach PID"])
+    attaches = pick or wait_for or attach is not None
+    if attaches and (stdin is not None or args):
+        given = "--stdin" if stdin is not None else "arguments"
+        raise UsageError(f"{given} cannot be given to a program that somebody else starts")
+
+
+def _check_input(stdin: Path | None, batch: Path | None, serve: Path | None) -> None:
+    from devkit import lldb
+
+    if stdin is None:
+        return
+    if stdin == lldb.STDIN:
+        if serve is None and (batch is None or batch == lldb.STDIN):
+            raise UsageError(
+                "--stdin - needs --batch FILE or --serve: LLDB reads from here",
+                hints=["--stdin FILE", "--stdin /dev/pts/7: another terminal (`tty; sleep 10000` there)"],
+            )
+    elif stdin.is_dir() or not stdin.exists():
+        found = "is a folder" if stdin.is_dir() else "does not exist"
+        raise UsageError(f"--stdin {stdin.absolute()} {found}")
 
 
 def _warn_about_breakpoints(result: DebugResult) -> None:
@@ -100,26 +227,3 @@ def _warn_about_breakpoints(result: DebugResult) -> None:
     hit = any(point["hits"] for point in result.breakpoints) or any(s["is_breakpoint"] for s in result.stops)
     if result.breakpoints and not hit and not empty:
         sink.warn("the program never came to a breakpoint")
-
-
-def _request(
-    device: Device,
-    prepared: PreparedApp,
-    args: list[str] | tuple[()],
-    breakpoints: tuple[str, ...],
-    attach: str | None,
-    batch: Path | None,
-) -> DebugRequest:
-    from devkit import lldb
-
-    pid = None if attach is None else device.find_process(attach).pid
-    return lldb.DebugRequest(
-        program=prepared.local.program,
-        libraries=prepared.libraries,
-        search_paths=prepared.symbol_folders,
-        device_dir=prepared.device_dir,
-        launch=prepared.launch(args) if pid is None else None,
-        attach_pid=pid,
-        breakpoints=breakpoints,
-        batch=batch,
-    )

@@ -185,6 +185,37 @@ def _soc(properties: Mapping[str, str]) -> str:
     return f"{chip or '?'} (board {board})" if board else chip or "?"
 
 
+@app.command(
+    "ps", epilog="Examples: devkit device ps llm; devkit debug llm_demo --attach $(devkit device ps --pick)"
+)
+def ps(
+    part: str | None = typer.Argument(None, metavar="[NAME]", help="Only those whose command line holds it."),
+    serial: str | None = _SERIAL,
+    pick: bool = typer.Option(False, "--pick", help="Ask which one, and print its pid."),
+) -> None:
+    """List the phone's programs that run, or let one be picked."""
+    from devkit.device.picking import pick_process
+    from devkit.device.select import select_device
+
+    device = select_device(serial, config=config.load())
+    entries = [entry for entry in device.list_processes() if entry.cmdline]
+    if part:
+        entries = [entry for entry in entries if part.lower() in " ".join(entry.cmdline).lower()]
+    sink = output.current()
+    if pick:
+        chosen = pick_process(entries)
+        sink.data({"pid": chosen.pid, "command": list(chosen.cmdline)}, str(chosen.pid))
+        return
+    rows: list[tuple[str, ...]] = [(str(e.pid), e.user, e.program, " ".join(e.cmdline)) for e in entries]
+    data = [
+        {"pid": e.pid, "parent": e.ppid, "user": e.user, "program": e.program, "command": list(e.cmdline)}
+        for e in entries
+    ]
+    sink.data({"processes": data}, output.table(rows, ("PID", "USER", "PROGRAM", "COMMAND")) if rows else "")
+    if not rows:
+        sink.note(f"no program on the phone is called {part}" if part else "no program runs on the phone")
+
+
 # What follows the first word of the command is the command's: `devkit device shell ls -la`.
 @app.command("shell", context_settings={"allow_interspersed_args": False})
 def shell(

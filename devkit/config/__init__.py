@@ -15,6 +15,7 @@ from devkit.config.model import (
     NdkConfig,
     QnnConfig,
     TunnelConfig,
+    VscodeConfig,
 )
 from devkit.config.options import (
     APP_OPTIONS,
@@ -47,6 +48,7 @@ __all__ = [
     "Option",
     "QnnConfig",
     "TunnelConfig",
+    "VscodeConfig",
     "find_project_file",
     "load",
     "nearest",

@@ -20,6 +20,7 @@ from devkit.config.model import (
     NdkConfig,
     QnnConfig,
     TunnelConfig,
+    VscodeConfig,
 )
 from devkit.config.options import NAMED_SECTIONS, OPTIONS
 from devkit.config.values import from_text, nearest
@@ -131,6 +132,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         tunnel=TunnelConfig(values.get("tunnel.host")),
         socs=named["socs"],
         parsers=_parsers(named, origins),
+        vscode=VscodeConfig(values["vscode.debugger"]),
     )
 
 

@@ -100,6 +100,11 @@ class LldbConfig:
 
 
 @dataclass(frozen=True)
+class VscodeConfig:
+    debugger: str = "codelldb"
+
+
+@dataclass(frozen=True)
 class Config:
     """Everything devkit was told, and by whom.
 
@@ -128,3 +133,4 @@ class Config:
     tunnel: TunnelConfig = field(default_factory=TunnelConfig)
     socs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parsers: tuple[CustomParser, ...] = ()
+    vscode: VscodeConfig = field(default_factory=VscodeConfig)

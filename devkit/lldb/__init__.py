@@ -1,7 +1,10 @@
 """Debug sessions: lldb-server on the phone, LLDB here, one relayed connection between them."""
 
 from devkit.lldb.client import STDIN, check_terminal
-from devkit.lldb.session import DebugRequest, DebugResult, debug, render_manual_commands
+from devkit.lldb.manual import render_manual_commands
+from devkit.lldb.request import DebugRequest
+from devkit.lldb.serving import end_serving, serve
+from devkit.lldb.session import DebugResult, debug
 from devkit.lldb.tools import LldbTools, find_tools
 
 __all__ = [
@@ -11,6 +14,8 @@ __all__ = [
     "LldbTools",
     "check_terminal",
     "debug",
+    "end_serving",
     "find_tools",
     "render_manual_commands",
+    "serve",
 ]

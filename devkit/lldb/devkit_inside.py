@@ -32,6 +32,21 @@ class StopRecorder:
         return True
 
 
+def devkit_connect(debugger, command, exe_ctx, result, internal_dict):
+    """`gdb-remote HOST:PORT` that returns when the process stands still, for editors' adapters.
+
+    They run LLDB asynchronously, where the bare command returns at once: told to go on right after it,
+    as CodeLLDB does, a process that LLDB does not yet know to be stopped stays at its first instruction.
+    """
+    shown = lldb.SBCommandReturnObject()
+    with _Synchronous(debugger):
+        debugger.GetCommandInterpreter().HandleCommand("gdb-remote " + command.strip(), shown)
+    if not shown.Succeeded():
+        result.SetError((shown.GetError() or "no reason given").strip())
+    elif debugger.GetSelectedTarget().GetProcess().GetState() != lldb.eStateStopped:
+        result.SetError("the phone's lldb-server was reached, but the process is not there")
+
+
 def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
     """Launch the target's program through a server that was started without one.
 
@@ -39,8 +54,11 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
     stdin, stdout, stderr. Without a flag for it the server leaves address randomization on, which phones
     and containers may refuse to switch off. It stops at the program's first instruction.
     """
-    with open(command.strip(), encoding="utf-8") as file:
-        plan = json.load(file)
+    try:
+        plan = _read_when_there(command.strip())
+    except OSError as problem:
+        result.SetError(f"there is no session to launch the program in: {problem}")
+        return
     target = debugger.GetSelectedTarget()
     error = lldb.SBError()
     process = target.ConnectRemote(debugger.GetListener(), plan["url"], "gdb-remote", error)
@@ -56,9 +74,37 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
         info.SetLaunchFlags(lldb.eLaunchFlagStopAtEntry)
         # SBProcess.RemoteLaunch would leave the stop at the entry to the debugger's own listener,
         # which may come to it when the program runs again, and takes the next stop for handled.
-        target.Launch(info, error)
+        with _Synchronous(debugger):
+            target.Launch(info, error)
     if error.Fail():
         result.SetError("the program was not launched: " + (error.GetCString() or "no reason given"))
+
+
+class _Synchronous:
+    """Commands return when what they started has come to a stop."""
+
+    def __init__(self, debugger):
+        self._debugger = debugger
+        self._before = debugger.GetAsync()
+
+    def __enter__(self):
+        self._debugger.SetAsync(False)
+
+    def __exit__(self, *_error):
+        self._debugger.SetAsync(self._before)
+
+
+def _read_when_there(path):
+    """A restarted session's plan takes a moment to be made."""
+    deadline = time.time() + _CONNECT_TIMEOUT_S
+    while True:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+        except OSError:
+            if time.time() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def devkit_arrive(debugger, command, exe_ctx, result, internal_dict):
@@ -203,5 +249,5 @@ def _write():
 
 
 def __lldb_init_module(debugger, internal_dict):
-    for name in ("launch", "arrive", "finish"):
+    for name in ("connect", "launch", "arrive", "finish"):
         debugger.HandleCommand(f"command script add -f devkit_inside.devkit_{name} devkit-{name}")

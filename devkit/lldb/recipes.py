@@ -1,4 +1,4 @@
-"""The one place that writes LLDB commands: for sessions, for batches and for --print-commands."""
+"""The one place that writes LLDB commands: for sessions, batches, --print-commands and editors' adapters."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ HELPER = Path(__file__).with_name("devkit_inside.py")
 # A path may hold colons and blanks; the line number is what follows the last colon.
 _FILE_LINE = re.compile(r"^(?P<file>.+):(?P<line>\d+)$")
 _FUNCTION = re.compile(r"^[A-Za-z_~][\w:~<>, *&()\[\]+\-=!]*$")
+
+
+# What a session for an editor says when a debugger may come.
+READY = "ready for the debugger: "
+# The files in which an editor's adapter finds the commands of a session.
+ADAPTER_FILES = SETTINGS_FILE, TARGET_FILE, PROCESS_FILE = ("settings.lldb", "target.lldb", "process.lldb")
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,19 @@ def parse_breakpoint(text: str) -> tuple[str, str | int | None]:
     )
 
 
-def setup_commands(script: SessionScript) -> list[str]:
-    """Everything before the connection: settings, target, symbols, breakpoints."""
-    lines = [
+def setting_commands(script: SessionScript) -> list[str]:
+    """Settings. Not every LLDB knows every one of them: an error here says nothing."""
+    return [
         # A debuginfod server that does not answer holds a session up for minutes.
         "settings clear plugin.symbol-locator.debuginfod.server-urls",
         # Modules come from this machine by build-id, never over the link.
         "settings set target.exec-search-paths " + " ".join(quote(p) for p in script.search_paths),
+    ]
+
+
+def target_commands(script: SessionScript) -> list[str]:
+    """The target, its symbols and the breakpoints that were asked for."""
+    lines = [
         # Dependents would be looked up one by one, each a round trip. Left to itself LLDB takes a program
         # of this machine's architecture for one that runs here, and looks its process id up among the
         # processes here: whoever has that number becomes the executable, and no breakpoint works
@@ -75,17 +87,27 @@ def setup_commands(script: SessionScript) -> list[str]:
     ]
     lines += [f"target modules add {quote(library)}" for library in script.libraries]
     lines += [_breakpoint(text) for text in script.breakpoints]
+    return lines
+
+
+def setup_commands(script: SessionScript) -> list[str]:
+    """Everything before the connection: settings, target, symbols, breakpoints."""
+    lines = [*setting_commands(script), *target_commands(script)]
     if not script.breakpoints and not script.attach:
         lines.append("breakpoint set --one-shot true --name main")
     return lines
 
 
+def process_commands(script: SessionScript) -> list[str]:
+    """The connection to a process that stands still: at its first instruction, or where it was."""
+    if script.launch_plan is not None:
+        return [f"command script import {quote(HELPER)}", f"devkit-launch {script.launch_plan}"]
+    return [f"gdb-remote 127.0.0.1:{script.port}"]
+
+
 def connect_commands(script: SessionScript) -> list[str]:
     """The connection, and for a launch the way to the first breakpoint."""
-    lines = [f"gdb-remote 127.0.0.1:{script.port}"]
-    if not script.attach:
-        lines.append("process continue")
-    return lines
+    return [*process_commands(script), *([] if script.attach else ["process continue"])]
 
 
 def recorded_connect_commands(script: SessionScript) -> list[str]:
@@ -96,10 +118,43 @@ def recorded_connect_commands(script: SessionScript) -> list[str]:
     """
     load = f"command script import {quote(HELPER)}"
     hook = "target stop-hook add --script-class devkit_inside.StopRecorder"
+    connect = process_commands(script)
+    if script.attach:
+        return [load, hook, *connect]
+    return [*([load] if load not in connect else []), *connect, hook, "process continue"]
+
+
+def adapter_files(script: SessionScript) -> dict[str, list[str]]:
+    """The commands of a session by file, for an adapter that sets breakpoints in between and continues."""
+    return {
+        SETTINGS_FILE: setting_commands(script),
+        TARGET_FILE: target_commands(script),
+        PROCESS_FILE: _asynchronous_process_commands(script),
+    }
+
+
+def _asynchronous_process_commands(script: SessionScript) -> list[str]:
+    """`process_commands` for an LLDB that does not wait by itself."""
     if script.launch_plan is not None:
-        return [load, f"devkit-launch {script.launch_plan}", hook, "process continue"]
-    connect, *rest = connect_commands(script)
-    return [load, hook, connect, *rest] if script.attach else [load, connect, hook, *rest]
+        return process_commands(script)
+    return [f"command script import {quote(HELPER)}", f"devkit-connect 127.0.0.1:{script.port}"]
+
+
+def adapter_commands(folder: str) -> dict[str, list[str]]:
+    """What stands in an editor's settings: it runs the files that a session writes into `folder`.
+
+    Returns:
+        The commands before there is a target, those that make it, and those that make the process.
+    """
+    return {
+        "init": [_source(folder, SETTINGS_FILE, stop=False)],
+        "target": [_source(folder, TARGET_FILE, stop=True)],
+        "process": [_source(folder, PROCESS_FILE, stop=True)],
+    }
+
+
+def _source(folder: str, name: str, *, stop: bool) -> str:
+    return f"command source --stop-on-error {str(stop).lower()} {quote(f'{folder}/{name}')}"
 
 
 def quote(path: Path | str) -> str:

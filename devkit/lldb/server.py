@@ -174,6 +174,11 @@ class LldbServer:
         """What broke the connection to it off, if something did."""
         return self._lost
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, for whatever reason."""
+        return self._ended.is_set()
+
     def _collect(self) -> None:
         try:
             for _, data in self._stream:

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 
 from devkit.errors import DebugError
 
 _CHUNK_BYTES = 65536
+_POLL_S = 0.1
 LOOPBACK = "127.0.0.1"
+
+
+def open_listener() -> socket.socket:
+    """A socket that listens on a free port of 127.0.0.1, for one client after the other.
+
+    Raises:
+        DebugError: there is none.
+    """
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.bind((LOOPBACK, 0))
+        listener.listen(1)
+    except OSError as error:
+        listener.close()
+        raise DebugError("no port on 127.0.0.1 can be opened", evidence=str(error)) from None
+    return listener
 
 
 class Relay:
@@ -17,21 +35,27 @@ class Relay:
 
     One client only: a gdbserver takes one connection. The end of either side ends both; the
     listener is closed as soon as the client is there, so that nothing else can reach the phone.
+
+    Args:
+        upstream: the socket that leads to the phone.
+        listener: a listening socket of the caller's, which stays open; None: one is made.
+
+    Attributes:
+        connected: set when the client is there.
+        ended: set when the client or the phone's side has ended.
     """
 
-    def __init__(self, upstream: socket.socket) -> None:
+    def __init__(self, upstream: socket.socket, listener: socket.socket | None = None) -> None:
         self._upstream = upstream
         self._client: socket.socket | None = None
-        self._listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            self._listener.bind((LOOPBACK, 0))
-            self._listener.listen(1)
-        except OSError as error:
-            self._listener.close()
-            raise DebugError("no port on 127.0.0.1 can be opened", evidence=str(error)) from None
+        self._owns_listener = listener is None
+        self._listener = listener or open_listener()
+        self._closed = threading.Event()
         self._threads: list[threading.Thread] = []
         self.bytes_up = 0
         self.bytes_down = 0
+        self.connected = threading.Event()
+        self.ended = threading.Event()
 
     @property
     def port(self) -> int:
@@ -49,8 +73,9 @@ class Relay:
 
     def close(self) -> None:
         """End both connections and wait for the threads."""
+        self._closed.set()
         # shutdown wakes a thread that blocks in accept or recv; close alone does not.
-        for end in (self._listener, self._client, self._upstream):
+        for end in (self._listener if self._owns_listener else None, self._client, self._upstream):
             if end is not None:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
@@ -65,11 +90,16 @@ class Relay:
 
     def _accept(self) -> None:
         try:
+            while not self._owns_listener and not select.select([self._listener], [], [], _POLL_S)[0]:
+                if self._closed.is_set():
+                    return
             client, _ = self._listener.accept()
-        except OSError:
+        except (OSError, ValueError):
             return
         self._client = client
-        self._listener.close()
+        if self._owns_listener:
+            self._listener.close()
+        self.connected.set()
         for end in (client, self._upstream):
             end.settimeout(None)
             with contextlib.suppress(OSError):
@@ -88,3 +118,4 @@ class Relay:
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+        self.ended.set()

@@ -18,6 +18,9 @@ from devkit.engine import editor_view
 from devkit.engine.cmake_tools import package_folders
 from devkit.engine.plan import BUILD_ROOT
 from devkit.errors import BuildError, ToolMissing
+from devkit.lldb.recipes import READY
+from devkit.vscode_templates.codelldb import MODERN, Quirks, installed_version, quirks_of
+from devkit.vscode_templates.phone_sessions import CODELLDB, LLDB_DAP, PhoneSession, phone_sessions
 
 if TYPE_CHECKING:
     from devkit.config import AppConfig, Config
@@ -57,6 +60,9 @@ class Facts:
         devkit: how devkit is started.
         profiles: build profiles that get a task.
         missing: what could not be found, a sentence each.
+        phone_sessions: how each app is debugged on the phone.
+        debuggers: the debug adapters that get configurations.
+        codelldb: what the installed CodeLLDB needs.
     """
 
     clangd_path: str | None
@@ -71,11 +77,15 @@ class Facts:
     apps: tuple[str, ...]
     jobs: int
     missing: tuple[str, ...]
+    phone_sessions: tuple[PhoneSession, ...] = ()
+    debuggers: tuple[str, ...] = (CODELLDB,)
+    codelldb: Quirks = MODERN
 
     def context(self) -> dict[str, Any]:
         """The variables of the templates."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["devkit"] = list(self.devkit)
+        values["ready"] = READY
         if self.host is not None:
             values["host"] = asdict(self.host)
             for app in values["host"]["apps"]:
@@ -107,6 +117,7 @@ def collect_facts(config: Config, view: View, folder: Path) -> Facts:
     used = [app.profile for app in config.apps.values()] or ["cpu"]
     wanted = dict.fromkeys([*used, *([host.profile] if host else [])])
     known = engine.profiles_for(config)
+    sessions_folder = _below(config.source / BUILD_ROOT / "debug", folder)
     return Facts(
         clangd_path=str(clangd) if clangd else None,
         compile_commands_dir=_below(view.folder, folder),
@@ -120,6 +131,9 @@ def collect_facts(config: Config, view: View, folder: Path) -> Facts:
         apps=apps,
         jobs=config.build.jobs or os.cpu_count() or 1,
         missing=tuple(missing),
+        phone_sessions=tuple(s for app in config.apps.values() for s in phone_sessions(app, sessions_folder)),
+        debuggers=(CODELLDB, LLDB_DAP) if config.vscode.debugger == "both" else (config.vscode.debugger,),
+        codelldb=quirks_of(installed_version()),
     )
 
 

@@ -131,7 +131,7 @@ def plan_setup(
     facts = collect_facts(config, view, folder)
     states = read_states(folder / FOLDER)
     files: list[FilePlan] = []
-    notes: list[str] = list(view.database.warnings)
+    notes: list[str] = [*view.database.warnings, *facts.codelldb.notes]
     for name in JSON_FILES:
         path = folder / FOLDER / name
         before = _read(path)

@@ -121,15 +121,20 @@ def test_before_the_first_build_everything_known_is_written(engine: Path) -> Non
     arguments = read(engine, "settings.json")["clangd.arguments"]
     assert "--compile-commands-dir=${workspaceFolder}/build/devkit/editor" in arguments  # type: ignore[operator]
     assert json.loads((engine / "build/devkit/editor/compile_commands.json").read_text()) == []
-    [launch] = read(engine, "launch.json")["configurations"]  # type: ignore[misc]
+    *phone, launch = read(engine, "launch.json")["configurations"]  # type: ignore[misc]
+    assert [c["name"].removeprefix("devkit: llm_demo on the phone") for c in phone] == [
+        "", ", with input", ", attach", ", wait for it",
+    ]  # fmt: skip
     assert launch["type"] == "lldb" and launch["env"] == {"MNN_X": "1"}
     assert launch["program"].startswith("${workspaceFolder}/build/devkit/host-")
     # What travels to the phone is read where it lies here.
     inside = "${workspaceFolder}/"
     assert launch["args"] == [inside + "模型 model/config.json", inside + "prompt.txt", "models/x", "a b"]
     labels = [task["label"] for task in read(engine, "tasks.json")["tasks"]]  # type: ignore[index,attr-defined]
-    assert launch["preLaunchTask"] in labels
-    assert labels[-2:] == ["devkit: deploy llm_demo", "devkit: run llm_demo"]
+    assert all(
+        c["preLaunchTask"] in labels and c.get("postDebugTask", labels[0]) in labels for c in [*phone, launch]
+    )
+    assert labels[2:4] == ["devkit: deploy llm_demo", "devkit: run llm_demo"]
     assert not plan_setup(config).drift
 
 

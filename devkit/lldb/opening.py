@@ -1,0 +1,168 @@
+"""What stands before LLDB comes: lldb-server on the phone, the relay to it, the program's terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from devkit import output, paths
+from devkit.device.phone_terminal import PhoneTerminal
+from devkit.lldb import recipes
+from devkit.lldb.client import STDIN
+from devkit.lldb.program_input import Typing
+from devkit.lldb.server import LaunchRefused, LldbServer, push_server
+from devkit.lldb.sysroot import mini_sysroot
+from devkit.lldb.waiting import wait_for_process
+from devkit.symbols import read_elf
+from devkit.tunnels import Relay
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.lldb.request import DebugRequest
+    from devkit.lldb.tools import LldbTools
+
+PLAN_FILE = "launch.json"
+
+
+@dataclass(frozen=True)
+class OpenSession:
+    """A session that LLDB can join: the commands it needs, and both ends of its connection."""
+
+    script: recipes.SessionScript
+    server: LldbServer
+    relay: Relay
+
+
+class Opener:
+    """Opens sessions of one request. Making one brings lldb-server and the mini sysroot up to date.
+
+    Raises:
+        DebugError, DeviceError: the phone does not take or give a file.
+    """
+
+    def __init__(self, device: Device, tools: LldbTools, request: DebugRequest) -> None:
+        self._device = device
+        self._request = request
+        self._server = push_server(device, tools, request.device_dir)
+        self._sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
+        # A reduced phone lives where address randomization often cannot be switched off.
+        self._waits = request.launch is not None and (request.stdin is not None or device.is_reduced)
+
+    @property
+    def is_prepared_ahead(self) -> bool:
+        """Whether a session can stand ready without touching a program: LLDB launches it itself."""
+        return self._waits
+
+    @contextlib.contextmanager
+    def open(
+        self, folder: Path, on_output: Callable[[bytes], None], listener: socket.socket | None = None
+    ) -> Iterator[OpenSession]:
+        """The session until the context ends; afterwards nothing of it is left on the phone.
+
+        Args:
+            folder: private, for files that LLDB reads.
+            on_output: takes what a program prints that has a terminal on the phone.
+            listener: where LLDB connects; None: on a new port, for this session only.
+
+        Raises:
+            DebugError: lldb-server could not do its part.
+        """
+        request = self._request
+        with contextlib.ExitStack() as stack:
+            try:
+                server, relay = self._connect(stack, listener, waits=self._waits)
+            except LaunchRefused as error:
+                output.current().detail(f"{error.evidence}: LLDB launches the program instead")
+                self._waits = True
+                server, relay = self._connect(stack, listener, waits=True)
+            script = session_script(self._device, request, self._sysroot, relay.port)
+            if self._waits:
+                terminal = stack.enter_context(self._terminal(stack, on_output))
+                plan = _launch_plan(request, self._environment(), relay.port, terminal.path)
+                file = folder / PLAN_FILE
+                paths.write_atomically(file, json.dumps(plan), mode=0o600)
+                # Who comes for another session waits for another plan.
+                stack.callback(file.unlink, missing_ok=True)
+                script = dataclasses.replace(script, launch_plan=file)
+                if request.stdin is not None:
+                    stack.enter_context(Typing(request.stdin, terminal))
+            yield OpenSession(script, server, relay)
+
+    def _connect(
+        self, stack: contextlib.ExitStack, listener: socket.socket | None, *, waits: bool
+    ) -> tuple[LldbServer, Relay]:
+        request, pid = self._request, self._request.attach_pid
+        with contextlib.ExitStack() as parts:
+            try:
+                if request.wait_for is not None:
+                    pid = wait_for_process(self._device, request.wait_for, request.device_dir)
+                server = parts.enter_context(
+                    LldbServer(self._device, self._server, launch=request.launch, attach_pid=pid, waits=waits)
+                )
+                relay = parts.enter_context(Relay(server.connect(), listener))
+            finally:
+                if request.wait_for is not None and pid is not None:
+                    # Now LLDB holds it, or nobody does: it is not to stay as it was stopped.
+                    self._device.shell(["kill", "-CONT", str(pid)])
+            stack.enter_context(parts.pop_all())
+        if pid is not None:
+            # Another session of the request is one with the same process.
+            self._request = dataclasses.replace(request, attach_pid=pid, wait_for=None)
+        return server, relay
+
+    def _terminal(self, stack: contextlib.ExitStack, on_output: Callable[[bytes], None]) -> PhoneTerminal:
+        stdin = self._request.stdin
+        if stdin is not None and stdin != STDIN and stdin.is_char_device():
+            # Another terminal: what is typed there is answered there.
+            screen = stack.enter_context(stdin.open("wb", buffering=0))
+            return PhoneTerminal(self._device, lambda data: _write_all(screen, data), typed=True)
+        return PhoneTerminal(self._device, on_output, typed=stdin is not None)
+
+    def _environment(self) -> dict[str, str]:
+        """The phone's own variables: a program that LLDB launches has only those it is given."""
+        lines = self._device.shell("env -0").stdout.decode("utf-8", "surrogateescape").split("\0")
+        return {name: value for name, found, value in (line.partition("=") for line in lines) if found}
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    while data:
+        data = data[file.write(data) :]
+
+
+def session_script(device: Device, request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
+    """Everything that LLDB's commands depend on."""
+    # gdb-remote takes a library of the right name with the wrong build-id silently: the phone's own
+    # files come first, and no folder of this machine's system is searched.
+    return recipes.SessionScript(
+        program=request.program,
+        libraries=request.libraries,
+        search_paths=(sysroot, *request.search_paths),
+        port=port,
+        platform="remote-linux" if device.libc == "glibc" else "remote-android",
+        breakpoints=request.breakpoints,
+        attach=request.attaches,
+    )
+
+
+def _launch_plan(
+    request: DebugRequest, environment: dict[str, str], port: int, terminal: str
+) -> dict[str, Any]:
+    """What the helper's devkit-launch reads. In a batch the program gets no input."""
+    launch = request.launch
+    assert launch is not None
+    return {
+        "url": f"connect://127.0.0.1:{port}",
+        "program": launch.program,
+        "args": list(launch.args),
+        "env": [f"{key}={value}" for key, value in {**environment, **launch.environment()}.items()],
+        "folder": launch.working_dir,
+        "stdin": terminal if request.batch is None or request.stdin is not None else "/dev/null",
+        "stdout": terminal,
+        "stderr": terminal,
+    }

@@ -1,0 +1,220 @@
+"""Sessions for an editor: everything but LLDB, which is the editor's own debug adapter.
+
+A folder takes the commands the adapter has to run, as files with fixed names: the editor's settings
+name them, and need no port or socket that changes with each session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devkit import output, paths, process
+from devkit.errors import PHONE, DebugError
+from devkit.lldb import recipes
+from devkit.lldb.opening import PLAN_FILE, Opener, OpenSession
+from devkit.ndk import lock
+from devkit.tunnels.relay import open_listener
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.lldb.request import DebugRequest
+    from devkit.lldb.tools import LldbTools
+
+# How long an editor may take to start its adapter.
+CLIENT_TIMEOUT_S = 600.0
+# How long one may take that restarts, and how long one may take to leave.
+RESTART_S = 5.0
+CONNECTED_GRACE_S = 1.0
+# How long a session may take that was asked to end, before it is told to by a signal.
+ASKED_S = 3.0
+END_TIMEOUT_S = 15.0
+_POLL_S = 0.2
+CONNECTED_FILE, END_FILE = "connected", "end"
+
+
+def serve(device: Device, tools: LldbTools, request: DebugRequest, folder: Path) -> None:
+    """Write a session's commands into `folder` and keep it for its debugger, until that has gone for good.
+
+    The line that starts with recipes.READY says on stdout that a debugger may come. An adapter that
+    restarts a session lets go of the process and runs the commands for it again: it is given another
+    session when it comes back within RESTART_S. What is written is removed at the end; so is the folder,
+    when nothing else is in it.
+
+    Raises:
+        DebugError: lldb-server could not do its part, nobody came, or another session uses the folder.
+    """
+    where = f"{request.name or request.program.name} on {device.serial}"
+    with _alone(folder, request.name), contextlib.closing(open_listener()) as listener:
+        opener = Opener(device, tools, request)
+        first = True
+        with _made(folder):
+            while first or opener.is_prepared_ahead or _somebody_comes(listener, folder):
+                with opener.open(folder, output.current().raw, listener) as session:
+                    if first:
+                        _write_commands(session.script, folder)
+                        output.current().raw(f"{recipes.READY}{where}\n".encode())
+                    if not _keep(session, folder, CLIENT_TIMEOUT_S if first else RESTART_S):
+                        return
+                first = False
+
+
+def end_serving(folder: Path) -> bool:
+    """End the session that uses `folder`, if there is one and no debugger is connected to it.
+
+    Editors run this also before they restart a session, whose debugger is still there.
+
+    Returns:
+        Whether it has been ended.
+
+    Raises:
+        DebugError: it does not end.
+    """
+    file = _lock_file(folder)
+    connected = time.monotonic() + CONNECTED_GRACE_S
+    while (folder / CONNECTED_FILE).exists() and not _is_free(file):
+        if time.monotonic() > connected:
+            return False
+        time.sleep(_POLL_S / 4)
+    if _is_free(file):
+        return False
+    with contextlib.suppress(OSError):  # no folder yet: it still builds, and does not look
+        (folder / END_FILE).touch()
+        if _becomes_free(file, ASKED_S):
+            return True
+    with contextlib.suppress(OSError, ValueError):
+        os.kill(int(file.read_text("utf-8")), signal.SIGTERM)
+    if _becomes_free(file, END_TIMEOUT_S):
+        return True
+    raise DebugError(f"the debug session does not end within {END_TIMEOUT_S:g} s", evidence=_holder(file))
+
+
+def _keep(session: OpenSession, folder: Path, patience_s: float) -> bool:
+    """Wait until the debugger has come and gone. False: it did not come again, or is not to.
+
+    Raises:
+        DebugError: it never came, or the phone's side broke off.
+    """
+    deadline = time.monotonic() + patience_s
+    while not session.relay.connected.wait(_POLL_S):
+        if (folder / END_FILE).exists():
+            return False
+        if session.server.lost:
+            raise _broke_off(session)
+        if session.server.has_ended:
+            raise DebugError(
+                "lldb-server ended before a debugger came",
+                where=PHONE,
+                evidence=process.tail(session.server.log) or None,
+                hints=["devkit run shows whether the program starts at all"],
+            )
+        if time.monotonic() > deadline:
+            if patience_s == RESTART_S:
+                return False
+            raise DebugError(
+                f"no debugger came within {patience_s:g} s",
+                hints=["start the editor's configuration; it starts this command itself"],
+            )
+    (folder / CONNECTED_FILE).touch()
+    try:
+        # Waited for in pieces: signals are handled in between.
+        while not session.relay.ended.wait(_POLL_S):
+            pass
+    finally:
+        (folder / CONNECTED_FILE).unlink(missing_ok=True)
+    if session.server.lost:
+        raise _broke_off(session)
+    return True
+
+
+def _somebody_comes(listener: socket.socket, folder: Path) -> bool:
+    deadline = time.monotonic() + RESTART_S
+    while time.monotonic() < deadline and not (folder / END_FILE).exists():
+        if select.select([listener], [], [], _POLL_S)[0]:
+            return True
+    return False
+
+
+def _write_commands(script: recipes.SessionScript, folder: Path) -> None:
+    for name, commands in recipes.adapter_files(script).items():
+        paths.write_atomically(folder / name, recipes.session_file(commands), mode=0o600)
+
+
+def _broke_off(session: OpenSession) -> DebugError:
+    return DebugError(
+        "the connection to the phone broke off in the middle of the session",
+        where=PHONE,
+        evidence=session.server.lost,
+        hints=["devkit device list", "check the cable or the network, then start it again"],
+    )
+
+
+@contextlib.contextmanager
+def _alone(folder: Path, name: str) -> Iterator[None]:
+    """Nobody else uses the folder. A session that is just ending is waited for.
+
+    Raises:
+        DebugError: another one goes on.
+    """
+    file = _lock_file(folder)
+    deadline = time.monotonic() + END_TIMEOUT_S
+    while not _is_free(file):
+        if time.monotonic() > deadline:
+            raise DebugError(
+                f"{name or 'this program'} is being debugged already",
+                evidence=_holder(file),
+                hints=[
+                    "end that session in the editor",
+                    "end it from a terminal: the same command with --end",
+                ],
+            )
+        time.sleep(_POLL_S)
+    with lock.exclusive(file, f"debugging {name}"):
+        yield
+
+
+@contextlib.contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / END_FILE).unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        for name in (*recipes.ADAPTER_FILES, PLAN_FILE, CONNECTED_FILE, END_FILE):
+            (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the user keeps something there
+            folder.rmdir()
+
+
+def _is_free(file: Path) -> bool:
+    with lock.if_free(file) as free:
+        return free
+
+
+def _becomes_free(file: Path, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        if _is_free(file):
+            return True
+        time.sleep(_POLL_S / 4)
+    return False
+
+
+def _lock_file(folder: Path) -> Path:
+    key = hashlib.sha256(os.fsencode(os.path.abspath(folder))).hexdigest()[:16]
+    return paths.state_dir() / "serve" / f"{key}.lock"
+
+
+def _holder(file: Path) -> str | None:
+    try:
+        return f"process {file.read_text('utf-8').strip()}"
+    except OSError:
+        return None

@@ -1,0 +1,56 @@
+"""Debugging on the phone as VS Code has it: for each app a few configurations, each with its tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from devkit.lldb.recipes import adapter_commands
+
+if TYPE_CHECKING:
+    from devkit.config import AppConfig
+
+CODELLDB, LLDB_DAP = "codelldb", "lldb-dap"
+
+
+@dataclass(frozen=True)
+class PhoneSession:
+    """One way to debug an app.
+
+    Attributes:
+        name: what VS Code shows, without devkit's mark.
+        words: what follows `devkit debug`, `--serve` and its folder included.
+        focus: its terminal is typed into: a question is asked there, or the program reads.
+        commands: LLDB's commands before the target, for it, and for the process.
+    """
+
+    name: str
+    app: str
+    words: tuple[str, ...]
+    focus: bool
+    commands: dict[str, list[str]]
+
+
+def phone_sessions(app: AppConfig, folder: str) -> tuple[PhoneSession, ...]:
+    """The sessions of an app.
+
+    Args:
+        folder: where sessions write their commands, as VS Code names it; each gets a folder below it.
+    """
+    program = PurePosixPath(app.target or app.name).name
+    kinds = (
+        ("launch", "on the phone", (), False),
+        ("input", "on the phone, with input", ("--stdin", "-"), True),
+        ("attach", "on the phone, attach", ("--pick",), True),
+        ("wait", "on the phone, wait for it", ("--wait-for",), False),
+    )
+    sessions = []
+    for kind, title, options, focus in kinds:
+        place = f"{folder}/{app.name}-{kind}"
+        words = (app.name, "--serve", place, *options)
+        name = f"{app.name} {title}"
+        if kind == "wait" and program != app.name:
+            name = f"{app.name} {title} ({program})"
+        sessions.append(PhoneSession(name, app.name, words, focus, adapter_commands(place)))
+    return tuple(sessions)
