@@ -21,7 +21,6 @@ from devkit import output, paths, process
 from devkit.errors import PHONE, DebugError
 from devkit.lldb import recipes
 from devkit.lldb.opening import PLAN_FILE, Opener, OpenSession
-from devkit.ndk import lock
 from devkit.tunnels.relay import open_listener
 
 if TYPE_CHECKING:
@@ -164,6 +163,8 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
     Raises:
         DebugError: another one goes on.
     """
+    from devkit.ndk import lock
+
     file = _lock_file(folder)
     deadline = time.monotonic() + END_TIMEOUT_S
     while not _is_free(file):
@@ -195,6 +196,8 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def _is_free(file: Path) -> bool:
+    from devkit.ndk import lock
+
     with lock.if_free(file) as free:
         return free
 

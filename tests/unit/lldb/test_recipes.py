@@ -87,6 +87,19 @@ def test_a_program_that_lldb_launches() -> None:
     assert (launch, last) == ("devkit-launch /a b/launch.json", "process continue")
 
 
+def test_an_adapter_runs_the_same_commands() -> None:
+    files = recipes.adapter_files(SCRIPT)
+    settings, target, process = files.values()
+    assert settings + target == recipes.setup_commands(SCRIPT)
+    # The adapter continues by itself, and would do so too early after a command that does not wait.
+    assert process[-1] == "devkit-connect 127.0.0.1:4711"
+    launched = replace(SCRIPT, launch_plan=Path("/a b/launch.json"))
+    assert recipes.adapter_files(launched)[recipes.PROCESS_FILE] == recipes.process_commands(launched)
+    named = recipes.adapter_commands('/w "x"/d')
+    assert list(files) == [words[-1].rpartition("/")[2].rstrip('"') for words in named.values()]
+    assert named["init"] == ['command source --stop-on-error false "/w \\"x\\"/d/settings.lldb"']
+
+
 def test_a_server_that_waits_gets_no_program() -> None:
     launch = Launch("/d/app/prog", ("a b",), "/d/app", {"K": "v"})
     told = server_command("/d/lldb-server", "name", launch, None)
