@@ -14,7 +14,7 @@ from devkit.errors import UsageError
 
 if TYPE_CHECKING:
     from devkit.device import Device
-    from devkit.lldb import DebugResult
+    from devkit.lldb import DebugRequest, DebugResult
     from devkit.runtime import PreparedApp
 
 app = typer.Typer(rich_markup_mode=None)
@@ -124,6 +124,7 @@ def debug(
         )
         output.current().data({"commands": text.splitlines()}, text)
         return
+    _warn_about_lines(request, served=serve is not None)
     if to_running or no_deploy:
         _check_build(device, prepared, request.attach_pid, name)
     else:
@@ -217,6 +218,21 @@ def _check_input(stdin: Path | None, batch: Path | None, serve: Path | None) -> 
     elif stdin.is_dir() or not stdin.exists():
         found = "is a folder" if stdin.is_dir() else "does not exist"
         raise UsageError(f"--stdin {stdin.absolute()} {found}")
+
+
+def _warn_about_lines(request: DebugRequest, *, served: bool) -> None:
+    """Without debug information there are functions, but no lines: said before the session, not after."""
+    from devkit.lldb.recipes import parse_breakpoint
+    from devkit.symbols import read_elf
+
+    by_line = any(parse_breakpoint(text)[1] is not None for text in request.breakpoints)
+    if not by_line and not served:
+        return
+    if not any(read_elf(file).has_debug_info for file in (request.program, *request.libraries)):
+        output.current().warn(
+            f"no debug info in {request.program} and its libraries: breakpoints at FILE:LINE stay pending; "
+            "build it with --type debug, or break at functions"
+        )
 
 
 def _warn_about_breakpoints(result: DebugResult) -> None:

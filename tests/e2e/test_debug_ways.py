@@ -114,3 +114,17 @@ def test_another_build_on_the_phone_is_refused(
         assert devkit("deploy", program).code == 0
         ran = devkit("debug", program, "--attach", "tiny", "--batch", "-", stdin="quit\n")
         assert ran.code == 125 and "still runs an older build" in ran.err
+
+
+def test_lines_without_debug_information_are_said_before(
+    sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path
+) -> None:
+    folder = workdir / "stripped"
+    shutil.copytree(tiny.folder, folder)
+    for name in ("tiny", "libinner.so"):
+        subprocess.run(["strip", "--strip-debug", folder / name], check=True)
+    words = ("debug", folder / "tiny", "--batch", "-")
+    by_line = devkit(*words, "-b", "inner.cpp:4", stdin="process continue\n")
+    assert by_line.code == 7 and "no debug info in" in by_line.err and "FILE:LINE stay pending" in by_line.err
+    by_name = devkit(*words, "-b", "inner", stdin="breakpoint delete --force\nprocess continue\n")
+    assert by_name.code == 7 and "no debug info" not in by_name.err
