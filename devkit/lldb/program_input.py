@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from devkit.errors import DeviceError, FileError
 from devkit.lldb.client import STDIN
 
 _CHUNK_BYTES = 4096
+_POLL_S, _JOIN_S = 0.1, 0.5
 
 
 class Typing:
@@ -39,20 +41,26 @@ class Typing:
                 os.set_blocking(self._file, True)
             except OSError as error:
                 raise FileError(f"{self._source} cannot be read", evidence=str(error)) from None
-        threading.Thread(target=self._carry, daemon=True).start()
+        self._carrier = threading.Thread(target=self._carry, daemon=True)
+        self._carrier.start()
         return self
 
     def __exit__(self, *_error: object) -> None:
-        # The thread may wait for a key for ever: it ends with the process, or with the next one.
         self._stopped.set()
+        # Elsewhere than on POSIX it may wait for a key, and ends with the process.
+        self._carrier.join(_JOIN_S)
 
     def _carry(self) -> None:
         try:
-            while data := os.read(self._file, _CHUNK_BYTES):
-                if self._stopped.is_set():
+            while not self._stopped.is_set():
+                # What comes after the end is for the next session: it is not taken here.
+                if os.name == "posix" and not select.select([self._file], [], [], _POLL_S)[0]:
+                    continue
+                data = os.read(self._file, _CHUNK_BYTES)
+                if not data:
+                    self._terminal.end_input()
                     return
                 self._terminal.type(data)
-            self._terminal.end_input()
         except (DeviceError, OSError):
             pass
         finally:
