@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -150,7 +151,8 @@ def run_program(
         source = stack.enter_context(Input.opened(stdin, last_line=stdin_end))
         if live and not wants_pty(source, tty):
             tty = False
-            first += stack.enter_context(_line_by_line(device))
+            on_output = _one_at_a_time(on_output)
+            first += stack.enter_context(_line_by_line(device, on_output))
         guard = Guard(device, launch.folder, root=launch.root)
         finished = False
         try:
@@ -181,12 +183,31 @@ def run_program(
                 guard.kill()
 
 
+def _one_at_a_time(on_output: Callable[[bytes, bool], None] | None) -> Callable[[bytes, bool], None] | None:
+    """stdout and stderr come from two threads then."""
+    if on_output is None:
+        return None
+    lock = threading.Lock()
+
+    def locked(data: bytes, is_stderr: bool) -> None:
+        with lock:
+            on_output(data, is_stderr)
+
+    return locked
+
+
 @contextlib.contextmanager
-def _line_by_line(device: Device) -> Iterator[str]:
+def _line_by_line(device: Device, on_output: Callable[[bytes, bool], None] | None) -> Iterator[str]:
     """Shell text that sends stdout to a terminal of the phone, whose output is shown here."""
     from devkit.device import quote_word
     from devkit.device.phone_terminal import PhoneTerminal
 
     sink = output.current()
-    with PhoneTerminal(device, sink.raw) as terminal:
+
+    def show(data: bytes) -> None:
+        sink.raw(data)
+        if on_output is not None:
+            on_output(data, False)
+
+    with PhoneTerminal(device, show) as terminal:
         yield f"exec > {quote_word(terminal.path)}; "

@@ -215,3 +215,9 @@ def test_results_of_a_saved_log(devkit: Cli, workdir: Path) -> None:
 def test_results_of_nothing(devkit: Cli, args: tuple[str, ...], code: int, message: str) -> None:
     ran = devkit("results", *args)
     assert ran.code == code and message in ran.err and "Traceback" not in ran.err
+
+
+def test_live_output_is_read_too(sim: Sim, devkit: Cli, says: Speaker) -> None:
+    says("llm_demo", CAPTURES / "llm_demo_ok.txt")
+    ran = devkit("run", "app", "--live", "--json")
+    assert ran.code == 0 and named(ran.data)["decode_speed"] == 2891.74
