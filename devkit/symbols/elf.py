@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from devkit.errors import FileError
+from devkit.symbols.elf_file import ElfFile
 
 _MAGIC = b"\x7fELF"
 
 # e_machine → the name LLVM triples use. 164 is Hexagon (a QNN skel).
-_MACHINES = {
-    "EM_386": "i386",
-    "EM_ARM": "arm",
-    "EM_X86_64": "x86_64",
-    "EM_AARCH64": "aarch64",
-    "EM_RISCV": "riscv64",
-    "EM_QDSP6": "hexagon",
-}
+_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 164: "hexagon"}
+_ET_REL, _ET_EXEC, _ET_CORE = 1, 2, 4
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP, _PT_NOTE = 1, 2, 3, 4
+_DT_NEEDED, _DT_SONAME = 1, 14
+_NT_GNU_BUILD_ID, _NT_ANDROID_IDENT = 3, 1
 
 # Android's names: https://developer.android.com/ndk/guides/abis
 _ABIS = {
@@ -89,72 +87,54 @@ def read_elf(path: Path) -> ElfInfo:
 
 @lru_cache(maxsize=4096)
 def _read(path: Path, _size: int, _mtime_ns: int, _ctime_ns: int) -> ElfInfo:
-    from elftools.common.exceptions import ELFError
-
     try:
         with path.open("rb") as file:
-            return _parse(path, file)
+            return _parse(path, ElfFile(file))
     except OSError as error:
         raise FileError(f"{path} cannot be read", evidence=str(error)) from None
-    except (ELFError, ValueError, KeyError, AssertionError, AttributeError, IndexError) as error:
-        # pyelftools meets damaged files with whatever its parsing trips over.
+    except (ValueError, struct.error) as error:
         raise FileError(
             f"{path} is not a usable ELF file",
-            evidence=f"{type(error).__name__}: {error}",
+            evidence=str(error),
             hints=[f"file {path}"],
         ) from None
 
 
-def _parse(path: Path, file: Any) -> ElfInfo:
-    from elftools.elf.elffile import ELFFile
-
-    elf = ELFFile(file)
-    soname: str | None = None
-    needed: list[str] = []
+def _parse(path: Path, elf: ElfFile) -> ElfInfo:
     interpreter: str | None = None
     build_id: str | None = None
-    dynamic: Any = None
+    dynamic: list[tuple[int, int]] = []
     alignments: list[int] = []
     android: tuple[int | None, str | None] = (None, None)
-    segment: Any
     # Segments, not sections: what is stripped of section headers still runs.
-    for segment in elf.iter_segments():
-        kind = segment["p_type"]
-        if kind == "PT_LOAD":
-            alignments.append(int(segment["p_align"]))
-        elif kind == "PT_DYNAMIC":
-            dynamic = segment
-        elif kind == "PT_INTERP":
-            interpreter = segment.get_interp_name()
-        elif kind == "PT_NOTE":
-            for note in segment.iter_notes():
-                if note["n_type"] == "NT_GNU_BUILD_ID" and note["n_name"] == "GNU":
-                    build_id = build_id or str(note["n_desc"])
-                # pyelftools names type 1 as GNU does, whoever wrote the note.
-                elif note["n_name"] == "Android" and note["n_type"] in (1, "NT_GNU_ABI_TAG"):
-                    android = _android_ident(note["n_descdata"], elf.little_endian)
-    if dynamic is not None:
-        for tag in dynamic.iter_tags():
-            if tag.entry.d_tag == "DT_NEEDED":
-                needed.append(tag.needed)
-            elif tag.entry.d_tag == "DT_SONAME":
-                soname = tag.soname
-    debug = any(s.name in (".debug_info", ".zdebug_info") for s in elf.iter_sections())
-    kinds = {"ET_EXEC": "executable", "ET_REL": "object", "ET_CORE": "core"}
-    kind = kinds.get(elf["e_type"], "executable" if interpreter else "shared")
-    machine = _MACHINES.get(elf["e_machine"], str(elf["e_machine"]))
+    for segment in elf.segments:
+        if segment.kind == _PT_LOAD:
+            alignments.append(segment.alignment)
+        elif segment.kind == _PT_DYNAMIC:
+            dynamic = elf.dynamic_tags(segment)
+        elif segment.kind == _PT_INTERP:
+            interpreter = elf.content(segment).partition(b"\0")[0].decode("utf-8", "replace")
+        elif segment.kind == _PT_NOTE:
+            for owner, kind, description in elf.notes(segment):
+                if (owner, kind) == (b"GNU", _NT_GNU_BUILD_ID):
+                    build_id = build_id or description.hex()
+                elif (owner, kind) == (b"Android", _NT_ANDROID_IDENT):
+                    android = _android_ident(description, elf.little_endian)
+    names = elf.dynamic_names(dynamic, (_DT_NEEDED, _DT_SONAME))
+    sonames = [name for tag, name in names if tag == _DT_SONAME]
+    kinds = {_ET_EXEC: "executable", _ET_REL: "object", _ET_CORE: "core"}
     return ElfInfo(
         path=path,
-        machine=machine,
-        bits=int(elf.elfclass),
-        kind=kind,
-        soname=soname,
-        needed=tuple(needed),
+        machine=_MACHINES.get(elf.machine, f"machine {elf.machine}"),
+        bits=elf.bits,
+        kind=kinds.get(elf.kind, "executable" if interpreter else "shared"),
+        soname=sonames[-1] if sonames else None,
+        needed=tuple(name for tag, name in names if tag == _DT_NEEDED),
         interpreter=interpreter,
         build_id=build_id,
-        has_debug_info=debug,
+        has_debug_info=not {b".debug_info", b".zdebug_info"}.isdisjoint(elf.section_names()),
         load_align=min(alignments, default=0),
-        is_fixed=elf["e_type"] == "ET_EXEC",
+        is_fixed=elf.kind == _ET_EXEC,
         android_api=android[0],
         ndk_release=android[1],
     )
