@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import config as configuration
-from devkit import engine, output, paths, process
+from devkit import output, paths, process
 from devkit.config import AppConfig, Config
 from devkit.errors import DevkitError, FileError, UsageError
 from devkit.ndk.qnn_sets import vendor_libraries
@@ -21,11 +23,13 @@ from devkit.runtime.elf_checks import check_files, page_size_matters, refuse
 from devkit.runtime.own_files import own_files
 from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
 from devkit.runtime.run import Launch, launch_for
+from devkit.runtime.warmup import WarmUp
 from devkit.symbols import Stripper, is_elf, read_elf
 
 if TYPE_CHECKING:
     from devkit.device import Device
-    from devkit.engine import BuildResult
+    from devkit.engine import BuildResult, Toolchain
+    from devkit.symbols import ElfInfo
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,8 @@ class LocalApp:
     """An app as it stands on this machine: its program and where its libraries are.
 
     `build_lines` are the command lines that build it, for people; `options` its CMake options; `opened`
-    libraries of the build that it opens at run time; `seen` is what the phone holds of it.
+    libraries of the build that it opens at run time; `seen` is what the phone holds of it; `warm_up` already
+    hashes and strips.
     """
 
     app: AppConfig
@@ -45,6 +50,7 @@ class LocalApp:
     options: Mapping[str, str] = field(default_factory=dict)
     opened: tuple[OpenedFile, ...] = ()
     seen: AppFolder | None = field(default=None, compare=False)
+    warm_up: WarmUp | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -114,14 +120,19 @@ def build_app(
         BuildError, ToolMissing: the build failed.
     """
     app, path = find_app(config, name)
+    # Loading it takes a tenth of a second, the phone's answer as long.
+    threading.Thread(target=importlib.import_module, args=("devkit.engine",), daemon=True).start()
+    warm_up = None if path is None else WarmUp(path, (), (), lambda elf: _stripper(config, _libc_of(elf)))
     # Before anything else is asked of the phone: its answer holds all of it.
     seen = survey(device, config.device.dir, app.name)
+    from devkit import engine
+
     facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
     if path is not None:
         search = [SearchDir(path.parent, "beside the program")]
         if facts.libc == "glibc":
             search += _runtime_dirs(engine.host_toolchain())
-        return LocalApp(app, path, search=tuple(search), seen=seen)
+        return LocalApp(app, path, search=tuple(search), seen=seen, warm_up=warm_up)
     if name not in config.apps and config.source.is_dir() and engine.detect_engine(config.source) is None:
         raise _unknown(config, name, ())
     plan = engine.plan_for(config, profile or app.profile, device=facts)
@@ -148,6 +159,7 @@ def build_app(
         plan.options,
         opened,
         seen,
+        WarmUp(artifact.path, libraries, (o.path for o in opened), lambda _: _stripper(config, facts.libc)),
     )
 
 
@@ -183,9 +195,10 @@ def prepare_app(
         closure,
         local.app.files,
         device_dir=folder,
-        stripper=_stripper(config, device),
+        stripper=_stripper(config, device.libc),
         extra=qnn.manifest() if qnn else (),
         seen=local.seen,
+        warm_up=local.warm_up,
         prune=prune,
     )
     return PreparedApp(local, closure, plan, folder, qnn, warnings)
@@ -226,11 +239,16 @@ def _checked(device: Device, closure: Closure, local: LocalApp, folder: str) -> 
     )
 
 
-def _stripper(config: Config, device: Device) -> Stripper | None:
+def _libc_of(program: ElfInfo) -> str:
+    """By the linker it asks for: the phone has not said yet whether it is a virtual one."""
+    return "glibc" if "ld-linux" in (program.interpreter or "") else "bionic"
+
+
+def _stripper(config: Config, libc: str) -> Stripper | None:
     if config.deploy.strip == "never":
         return None
     tool = None
-    if device.libc != "glibc":
+    if libc != "glibc":
         from devkit.ndk import ndk_for
 
         with contextlib.suppress(DevkitError):  # then one of this machine, if it has one
@@ -251,7 +269,7 @@ def _program_file(path: Path, config: Config) -> Path:
     return path
 
 
-def _runtime_dirs(toolchain: engine.Toolchain) -> tuple[SearchDir, ...]:
+def _runtime_dirs(toolchain: Toolchain) -> tuple[SearchDir, ...]:
     return tuple(SearchDir(folder, TOOLCHAIN) for folder in toolchain.runtime_dirs)
 
 

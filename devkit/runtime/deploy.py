@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import re
 import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from devkit.runtime.app_folder import MANIFEST, AppFolder, look
 from devkit.runtime.hashes import HashCache
 from devkit.runtime.own_files import expand
 from devkit.runtime.staging import Arrival, Manifest, disk_full, part_name, place_files
+from devkit.runtime.warmup import WarmUp, has_sanitizer
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from devkit.symbols import Stripper
 
 _SHOWN_SKIPPED = 3
-# Runtimes of the sanitizers: libasan.so.8, libclang_rt.hwasan-aarch64-android.so, …
-_SANITIZER = re.compile(r"^lib(clang_rt\.)?(hwa|a|l|t|m|ub)san(_standalone|_minimal)?\b")
 NOT_THERE = "not on the phone"
 
 
@@ -159,6 +157,7 @@ def plan_deployment(
     stripper: Stripper | None = None,
     extra: Iterable[tuple[str, Path, str]] = (),
     seen: AppFolder | None = None,
+    warm_up: WarmUp | None = None,
     prune: bool = False,
 ) -> DeployPlan:
     """Compare what an app needs with what its folder on the phone holds. At most one round trip.
@@ -171,14 +170,14 @@ def plan_deployment(
         files: data files and folders of the app.
         extra: (path on the phone, local file, reason) of further files.
         seen: what is there, as far as it is known; looked at again when that was a while ago.
+        warm_up: what is already being hashed and stripped; waited for once the phone has answered.
         prune: remove what devkit has put there for an earlier deployment and nobody has changed since.
 
     Raises:
         DeployError: a data file does not exist, or two files want the same place.
     """
     folder = posixpath.join(device_dir, app)
-    if any(_SANITIZER.search(needed.name) for needed in closure.files):
-        # Its report names files and lines by what it finds in the running program.
+    if has_sanitizer(needed.name for needed in closure.files):
         stripper = None
     wanted: dict[str, tuple[Path, str]] = {}
     elves = {needed.name: needed.elf for needed in closure.files}
@@ -192,6 +191,8 @@ def plan_deployment(
 
     if seen is None or seen.path != folder or not (seen.is_fresh and seen.is_whole):
         seen = look(device, folder)
+    if warm_up is not None:
+        warm_up.wait()
     planned: list[DeployFile] = []
     statuses = {local: _status(local) for local, _ in wanted.values()}
     total = sum(status.st_size for status in statuses.values())

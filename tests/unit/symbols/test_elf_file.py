@@ -1,4 +1,4 @@
-"""devkit's own reading of ELF files against pyelftools: this machine's files, other machines', damaged ones."""
+"""devkit's own reading of ELF files against pyelftools: recorded files, other machines', damaged ones."""
 
 from __future__ import annotations
 

@@ -1,0 +1,82 @@
+"""Reading, hashing and stripping what will probably travel, while the phone is awaited."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from devkit import output
+from devkit.errors import DevkitError
+from devkit.runtime.hashes import HashCache
+from devkit.symbols import ElfInfo, Stripper, is_elf, read_elf
+
+# Runtimes of the sanitizers: libasan.so.8, libclang_rt.hwasan-aarch64-android.so, …
+_SANITIZER = re.compile(r"^lib(clang_rt\.)?(hwa|a|l|t|m|ub)san(_standalone|_minimal)?\b")
+
+
+class WarmUp:
+    """Fills the caches of hashes and of stripped copies in the background, from the moment it is made.
+
+    A guess, and nothing rests on it: the plan asks the same caches, which know a file by its size and times,
+    and does itself what is not in them.
+
+    Args:
+        program: the program; of the libraries it needs those that are `libraries`, or beside it, are read.
+        opened: further files that travel.
+        stripper_for: makes the stripper for a program; None: nothing is stripped.
+    """
+
+    def __init__(
+        self,
+        program: Path,
+        libraries: Iterable[Path],
+        opened: Iterable[Path],
+        stripper_for: Callable[[ElfInfo], Stripper | None],
+    ) -> None:
+        self._program, self._opened, self._stripper_for = program, tuple(opened), stripper_for
+        self._libraries = {path.name: path for path in libraries}
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Until the caches are filled."""
+        if self._thread.is_alive():
+            with output.current().progress("hashing and stripping", None):
+                self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            files = self._likely()
+            stripper = self._stripper_for(files[0])
+            if has_sanitizer(name for file in files for name in file.needed):
+                stripper = None
+            with HashCache() as hashes:
+                for file in files:
+                    hashes.sha256(file.path)
+                    copy = stripper.stripped(file, hashes.sha256) if stripper else None
+                    if copy is not None:
+                        hashes.sha256(copy)
+        except (DevkitError, OSError):
+            # The plan meets the same and says it.
+            pass
+
+    def _likely(self) -> list[ElfInfo]:
+        files = [read_elf(path) for path in (self._program, *self._opened)]
+        seen = {file.path.name for file in files}
+        for file in files:
+            for name in file.needed:
+                path = self._libraries.get(name, file.path.parent / name)
+                if name not in seen and is_elf(path):
+                    seen.add(name)
+                    files.append(read_elf(path))
+        return files
+
+
+def has_sanitizer(names: Iterable[str]) -> bool:
+    """Whether one of the libraries is a sanitizer's: its program travels as it is.
+
+    The report names files and lines by what it finds in the running program.
+    """
+    return any(_SANITIZER.search(name) for name in names)
