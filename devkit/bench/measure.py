@@ -78,11 +78,10 @@ def run_once(device: Device, launch: Launch, *, timeout_s: float) -> Outcome:
 
 def _script(launch: Launch, mark: str) -> str:
     """A line for the phone's sh. `date +%s%N` is fine-grained but can be set; /proc/uptime cannot."""
-    variables = [f"{name}={value}" for name, value in launch.environment().items()]
-    command = quote(["env", *variables, launch.program, *launch.args])
+    command = quote(launch.words())
     look = "{ date +%s%N; cat /proc/uptime; } 2>/dev/null"
     return (
-        f"cd {quote([launch.folder])} || exit 125; devkit_a=$({look}); {command} </dev/null; "
+        f"{launch.enter()}; devkit_a=$({look}); {command} </dev/null; "
         f"devkit_c=$?; devkit_b=$({look}); "
         f'echo; echo "{mark}" $devkit_c $devkit_a / $devkit_b; exit $devkit_c'
     )

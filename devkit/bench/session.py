@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from devkit import output
@@ -14,6 +14,7 @@ from devkit.bench.phone_state import PhoneState, cool_down, read_state
 from devkit.bench.record import Run, Sample
 from devkit.bench.spec import Cell, Spec
 from devkit.runtime import signal_name
+from devkit.runtime.request import mask_for
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -65,8 +66,10 @@ def run_cells(
         samples: gets each run as soon as it is done, so that those before a broken link are not lost.
 
     Raises:
+        UsageError: `taskset` names no processors of this phone.
         DeviceError: the phone went away.
     """
+    cpu_mask = mask_for(device, spec.taskset) if spec.taskset is not None else ""
     failed_in_a_row = dict.fromkeys(cells, 0)
     for round_number in range(spec.warmup + spec.repeat):
         warm = round_number < spec.warmup
@@ -76,7 +79,7 @@ def run_cells(
             before = cool_down(
                 device, pause_s=spec.cooldown_s, max_c=spec.max_c, limit_s=spec.cooldown_limit_s
             )
-            launch = prepared.launch(spec.arguments(cell, prepared.plan.program))
+            launch = replace(prepared.launch(spec.arguments(cell, prepared.plan.program)), cpu_mask=cpu_mask)
             outcome = run_once(device, launch, timeout_s=spec.timeout_s)
             sample = _sample(cell, len(samples) + 1, outcome, reader, before, read_state(device))
             failed_in_a_row[cell] = failed_in_a_row[cell] + 1 if sample.failure else 0

@@ -56,6 +56,7 @@ class Spec:
         cooldown_limit_s: how long to wait for that at most.
         timeout_s: after this long a run is ended and counts as failed.
         metrics: regular expressions for numbers of the output; named groups name the metrics.
+        taskset: processors it may run on, as `devkit run --taskset` takes them; None: all.
     """
 
     app: str
@@ -71,6 +72,7 @@ class Spec:
     cooldown_limit_s: float = 300.0
     timeout_s: float = 600.0
     metrics: tuple[str, ...] = ()
+    taskset: str | None = None
 
     def cells(self) -> tuple[Cell, ...]:
         """The whole matrix, profile by profile."""

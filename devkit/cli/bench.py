@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output, paths
-from devkit.cli import common
+from devkit.cli import common, run_options
 from devkit.errors import EXIT_CHECK_FAILED, UsageError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def bench(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the chart there.")
     ] = None,
+    taskset: run_options.Taskset = None,
     device_dir: common.DeviceDir = None,
     ndk: common.NdkChoice = None,
     no_build: common.NoBuild = False,
@@ -94,6 +95,7 @@ def bench(
         "profiles": _split(profile), "backends": _split(backend), "threads": _split(threads),
         "prompts": _split(prompt), "repeat": repeat, "warmup": warmup, "cooldown_s": cooldown, "max_c": max_c,
         "metrics": tuple(metric or ()), "timeout_s": timeout, "args": tuple(args or ()),
+        "taskset": taskset,
     }  # fmt: skip
     spec = room.spec_for(config, name, flags)
     room.check_dimensions(spec, _program(config, name))
@@ -149,7 +151,10 @@ def _dry_run(spec: Spec, history: History, program: str) -> None:
     guess = room.estimate(spec, earlier[-1] if earlier else None)
     cells = spec.cells()
     lines = [f"{cell.label}: {process.show([program, *spec.arguments(cell, program)])}" for cell in cells]
-    lines.append(f"{len(cells)} combinations × ({spec.warmup} + {spec.repeat}) runs")
+    on = f" on processors: {spec.taskset}" if spec.taskset else ""
+    lines.append(
+        f"{len(cells)} combination{'s'[: len(cells) != 1]} × ({spec.warmup} + {spec.repeat}) runs{on}"
+    )
     beside = f", plus {guess.unknown} combinations that never ran" if guess.unknown else ""
     lines.append(f"about {guess.seconds:.0f} s with pauses{beside}")
     data = {
@@ -159,6 +164,7 @@ def _dry_run(spec: Spec, history: History, program: str) -> None:
         "warmup": spec.warmup,
         "estimated_s": round(guess.seconds, 1),
         "cells_without_history": guess.unknown,
+        "taskset": spec.taskset,
         "dry_run": True,
     }
     output.current().data(data, "\n".join(lines))
@@ -238,6 +244,9 @@ def _finish(
         other = [key for key in run.phone if run.phone[key] != before.phone.get(key)]
         if other:
             sink.warn(f"the phone is another one, or has changed: {', '.join(other)}")
+        pinned, pinned_before = run.settings.get("taskset"), before.settings.get("taskset")
+        if pinned != pinned_before:
+            sink.warn(f"--taskset differs: {pinned_before or 'none'} before, {pinned or 'none'} now")
         if not comparisons:
             sink.warn("nothing was measured in both: other combinations, or other metrics")
     if saved is not None:

@@ -68,6 +68,8 @@ def run(
         stop=stop,
         args=args or (),
         foreground=foreground,
+        starting=bool(env or cwd is not None or stdin or taskset is not None or root),
+        outputs=bool(pull or pull_to),
     )
     request = run_options.make_request(
         env=env, cwd=cwd, stdin=stdin, tty=tty, live=live, timeout=timeout, taskset=taskset, root=root,
@@ -132,7 +134,7 @@ def run_foreground(
     launch = plan_launch(device, prepared, args, request)
     outputs = Outputs(launch, request.patterns(prepared.local.app))
     try:
-        with run_results.reading(config, prepared, launch.args) as reader:
+        with run_results.reading(config, prepared.local.app, prepared.plan.program, launch.args) as reader:
             code = runtime.run_program(
                 device,
                 launch,

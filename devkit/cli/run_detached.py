@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from devkit import output
-from devkit.errors import UsageError
+from devkit import output, process
+from devkit.errors import EXIT_CHECK_FAILED, UsageError
 
 if TYPE_CHECKING:
-    from devkit.config import Config
+    from devkit.config import AppConfig, Config
     from devkit.device import Device
     from devkit.runtime import PreparedApp
     from devkit.runtime.detached import Detached, DetachedRun
@@ -20,12 +21,23 @@ if TYPE_CHECKING:
 
 
 def check_actions(
-    *, detach: bool, logs: bool, follow: bool, status: bool, stop: bool, args: Sequence[str], foreground: bool
+    *,
+    detach: bool,
+    logs: bool,
+    follow: bool,
+    status: bool,
+    stop: bool,
+    args: Sequence[str],
+    foreground: bool = False,
+    starting: bool = False,
+    outputs: bool = False,
 ) -> None:
     """Refuse options that contradict each other.
 
     Args:
         foreground: an option was given that only a run in the foreground has.
+        starting: one was given that says how a program is started.
+        outputs: one was given that says which outputs come back.
 
     Raises:
         UsageError: they do.
@@ -50,6 +62,15 @@ def check_actions(
         raise UsageError(
             f"--timeout, --tty, --live and --print-commands do not go with {chosen[0]}",
             hints=["devkit run APP --stop ends a detached run"],
+        )
+    if starting and (logs or status or stop):
+        raise UsageError(
+            f"--env, --cwd, --stdin, --taskset and --root do not go with {chosen[0]}: it was started before"
+        )
+    if outputs and (status or stop or (detach and not follow)):
+        raise UsageError(
+            f"--pull and --pull-to do not go with {chosen[0]}: outputs come back with the log",
+            hints=["devkit run APP --logs --follow --pull GLOB"],
         )
 
 
@@ -89,27 +110,50 @@ def start(
         # As without --detach: a program that the linker refuses has failed.
         sink.data(found.as_dict(), f"{found.as_text()}\n{run.tail()}")
         raise typer.Exit(found.exit_code)
-    where = f"on the phone {device.serial}; its output: devkit run {app.name} --logs --follow"
+    command = process.show(["devkit", "run", app.name, "--logs", "--follow"])
+    where = f"on the phone {device.serial}; its output: {command}"
     sink.data(found.as_dict(), f"{found.as_text()} {where}")
 
 
 def show_logs(config: Config, device: Device, run: Detached, request: RunRequest, *, follow: bool) -> None:
-    """The log; when the run has ended also its outputs, and with `follow` its exit code."""
-    run.known()
-    run.show_log(follow=follow)
+    """The log; when the run has ended also its results and outputs, and with `follow` its exit code."""
+    from devkit.cli import run_results
+    from devkit.config import AppConfig
+
+    program, *args = _words(run.known().command) or [run.app]
+    program = posixpath.basename(program)
+    app = config.apps.get(run.app) or AppConfig(name=run.app)
+    with run_results.reading(config, app, program, args) as reader:
+        run.show_log(follow=follow, on_output=reader.feed)
     found = run.known()
     sink = output.current()
-    pulled = _pull(config, device, run, found, request) if found.state == "ended" else None
+    report = reader.finish(found.exit_code) if found.state != "running" else None
+    pulled = _pull(config, device, run, app, found, request) if found.state == "ended" else None
     if sink.json_mode:
-        sink.data({**found.as_dict(), **({"outputs": pulled} if pulled else {})})
-    elif found.state != "running":
+        results = report.as_dict() if report else {}
+        sink.data({**found.as_dict(), **results, **({"outputs": pulled} if pulled else {})})
+    elif report:
         sink.note(found.as_text())
-    if follow and found.exit_code is None:
-        raise typer.Exit(1)
-    if follow and found.exit_code:
-        raise typer.Exit(found.exit_code)
-    if follow and pulled and (pulled["missing"] or pulled["not_written"]):
-        raise typer.Exit(1)
+        if follow and found.exit_code is not None:
+            run_results.explain(report, program, found.exit_code)
+        else:
+            run_results.note_results(report)
+            run_results.warn_of(report.findings)
+    if not follow:
+        return
+    code = EXIT_CHECK_FAILED  # gone without one
+    if found.exit_code is not None and report is not None:
+        code = run_results.judged(report, found.exit_code)
+    if not code and pulled and (pulled["missing"] or pulled["not_written"]):
+        code = EXIT_CHECK_FAILED
+    raise typer.Exit(code)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # the phone was restarted while it was written
+        return []
 
 
 def show_status(run: Detached) -> None:
@@ -127,14 +171,12 @@ def stop(run: Detached) -> None:
 
 
 def _pull(
-    config: Config, device: Device, run: Detached, found: DetachedRun, request: RunRequest
+    config: Config, device: Device, run: Detached, app: AppConfig, found: DetachedRun, request: RunRequest
 ) -> dict[str, Any] | None:
     from devkit.cli.run_outputs import fetch
-    from devkit.config import AppConfig
     from devkit.runtime import launch_for
     from devkit.runtime.pulls import Outputs
 
-    app = config.apps.get(run.app) or AppConfig(name=run.app)
     launch = launch_for(run.folder, run.app, (), {}, cwd=found.cwd)
     outputs = Outputs(launch, request.patterns(app), marker=run.marker)
     result = fetch(config, device, run.app, outputs, request)

@@ -12,7 +12,7 @@ from devkit.errors import EXIT_CHECK_FAILED, PHONE, CheckFailed, OperationTimeou
 from devkit.results import FAILED, NO_PARSER, NOTE, Finding, OutputReader, Report
 
 if TYPE_CHECKING:
-    from devkit.config import Config
+    from devkit.config import AppConfig, Config
     from devkit.runtime import PreparedApp
     from devkit.runtime.pulls import PullResult
 
@@ -20,16 +20,14 @@ _HELP = {"-h", "--help"}
 
 
 @contextlib.contextmanager
-def reading(config: Config, prepared: PreparedApp, args: Sequence[str]) -> Iterator[OutputReader]:
+def reading(config: Config, app: AppConfig, program: str, args: Sequence[str]) -> Iterator[OutputReader]:
     """A reader for the app's output. What it read before a timeout or Ctrl-C is shown, too.
 
     Args:
         args: the program's; a usage text that was asked for is no failure.
     """
-    app = prepared.local.app
     parser = NO_PARSER if _HELP.intersection(args) else app.results
-    reader = OutputReader(parser, program=prepared.plan.program, app=app.name, custom=config.parsers
-    )  # fmt: skip
+    reader = OutputReader(parser, program=program, app=app.name, custom=config.parsers)
     try:
         yield reader
     except (OperationTimeout, KeyboardInterrupt):
@@ -56,24 +54,36 @@ def show(report: Report, prepared: PreparedApp, code: int, pulled: PullResult | 
 
     sink = output.current()
     signal = signal_name(code)
-    contradicted = code == 0 and report.status == FAILED
     if sink.json_mode:
         head = {"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes}
         outputs = {"outputs": pulled.as_dict()} if pulled else {}
         sink.data({**head, **report.as_dict(), **outputs})
-        return EXIT_CHECK_FAILED if contradicted else code
+        return judged(report, code)
+    explain(report, prepared.plan.program, code)
+    if signal:
+        sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
+    return code
+
+
+def judged(report: Report, code: int) -> int:
+    """devkit's exit code: the program's own, or 1 where its output contradicts an exit with 0."""
+    return EXIT_CHECK_FAILED if code == 0 and report.status == FAILED else code
+
+
+def explain(report: Report, program: str, code: int) -> None:
+    """Numbers and findings for people.
+
+    Raises:
+        CheckFailed: the output contradicts an exit with 0.
+    """
     note_results(report)
-    program = prepared.plan.program
-    if contradicted:
+    if judged(report, code) != code:
         cause = report.first_cause
         assert cause is not None  # only a finding can contradict
         warn_of(f for f in report.findings if f is not cause and not f.consequence)
         raise failure(f"{program} exited with 0, but it failed", cause)
     explained = any(not f.consequence and f.severity != NOTE for f in report.findings)
     warn_of(f for f in report.findings if not (f.consequence and explained))
-    if signal:
-        sink.note(f"{program} ended with exit code {code}: {signal}")
-    return code
 
 
 def failure(what: str, cause: Finding) -> CheckFailed:

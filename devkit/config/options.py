@@ -137,6 +137,7 @@ BENCH_OPTIONS = (
     Option("max_c", "integer", "wait until the hottest part is below this many degrees Celsius"),
     Option("timeout_s", "integer", "seconds after which a run is ended", default=600),
     Option("metrics", "list", "regular expressions for numbers of the output; named groups name them"),
+    Option("taskset", "text", "processors it may run on: big, little, prime, all, a mask or a list"),
 )
 
 # Sections whose keys are names that the user gives.

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devkit import output
+from devkit import output, process
 from devkit.errors import PHONE, CheckFailed, DeviceError, UsageError
 from devkit.runtime import detached_scripts as scripts
 from devkit.runtime.root import RootWay
@@ -71,7 +72,7 @@ class DetachedRun:
         """One line for people."""
         log = f"log {output.human_bytes(self.log_bytes)}"
         if self.state == "running":
-            return f"{self.app} is running since {_duration(self.seconds)} (pid {self.pid}, {log})"
+            return f"{self.app} has been running for {_duration(self.seconds)} (pid {self.pid}, {log})"
         if self.exit_code is None:
             return f"{self.app} is gone without an exit code: killed, or the phone was restarted ({log})"
         name = signal_name(self.exit_code)
@@ -117,7 +118,7 @@ class Detached:
                 f"{self.app} was never started with --detach on the phone {self._device.serial}",
                 where=PHONE,
                 evidence=f"there is no {self._dir}",
-                hints=[f"devkit run {self.app} --detach"],
+                hints=[self._command("--detach")],
             )
         return found
 
@@ -187,16 +188,19 @@ class Detached:
                 evidence=done.stderr.decode("utf-8", "replace") or done.text,
                 hints=[
                     "devkit device shell -- command -v setsid",
-                    f"devkit device shell -- ls -la {self._dir}",
+                    process.show(["devkit", "device", "shell", "--", "ls", "-la", self._dir]),
                 ],
             )
         return found
 
-    def show_log(self, *, follow: bool = False) -> None:
+    def show_log(
+        self, *, follow: bool = False, on_output: Callable[[bytes], None] = lambda data: None
+    ) -> None:
         """Write the log to stdout, byte for byte.
 
         Args:
             follow: go on until the program has ended. Ctrl-C ends this, not the program.
+            on_output: gets it too.
 
         Raises:
             DeviceError: there is no log, or the link broke off.
@@ -219,8 +223,9 @@ class Detached:
                         words += data
                     else:
                         sink.raw(data)
+                        on_output(data)
         except KeyboardInterrupt:
-            sink.note(f"{self.app} goes on on the phone; devkit run {self.app} --stop ends it")
+            sink.note(f"{self.app} goes on on the phone; {self._command('--stop')} ends it")
             raise
 
     def tail(self, lines: int = _EVIDENCE_LINES) -> str:
@@ -257,11 +262,14 @@ class Detached:
 
         return scripts.STATE.format(dir=quote_word(self._dir))
 
+    def _command(self, *options: str) -> str:
+        return process.show(["devkit", "run", self.app, *options])
+
     def _running(self, pid: int) -> UsageError:
         return UsageError(
             f"{self.app} is running detached on the phone {self._device.serial} already (pid {pid})",
             where=PHONE,
-            hints=[f"devkit run {self.app} --logs --follow", f"devkit run {self.app} --stop"],
+            hints=[self._command("--logs", "--follow"), self._command("--stop")],
         )
 
 

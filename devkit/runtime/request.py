@@ -87,7 +87,7 @@ def plan_launch(device: Device, prepared: PreparedApp, args: Sequence[str], requ
         cwd=launch.cwd if request.cwd is None else request.cwd,
     )
     if request.taskset is not None:
-        launch = dataclasses.replace(launch, cpu_mask=_mask(device, request.taskset))
+        launch = dataclasses.replace(launch, cpu_mask=mask_for(device, request.taskset))
     if request.root:
         from devkit.runtime.root import find_root
 
@@ -124,7 +124,13 @@ def make_output_folder(config: Config, folder: Path) -> None:
         raise FileError(f"{ours} cannot be made", evidence=error.strerror or str(error)) from None
 
 
-def _mask(device: Device, wanted: str) -> str:
+def mask_for(device: Device, wanted: str) -> str:
+    """The mask for `taskset` of the processors that a user means. One round trip; says which they are.
+
+    Raises:
+        UsageError: `wanted` names no processors of this phone.
+        DeviceError: it has no taskset, or does not tell which processors are big.
+    """
     from devkit.device.cores import mask_of, read_cores, show_cpus
 
     cores = read_cores(device)

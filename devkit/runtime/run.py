@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import output
-from devkit.errors import PHONE, OperationTimeout
+from devkit.errors import EXIT_DEVKIT_FAILED, PHONE, OperationTimeout
 from devkit.runtime.guard import Guard
 
 if TYPE_CHECKING:
@@ -65,6 +65,19 @@ class Launch:
         dsp_path = self.env.get("ADSP_LIBRARY_PATH", self.folder)
         return {**self.env, "LD_LIBRARY_PATH": self.library_path, "ADSP_LIBRARY_PATH": dsp_path}
 
+    def words(self) -> list[str]:
+        """The program with its environment, processors and arguments, as an argv."""
+        variables = [f"{name}={value}" for name, value in self.environment().items()]
+        pinned = ["taskset", self.cpu_mask] if self.cpu_mask else []
+        return [*pinned, "env", *variables, self.program, *self.args]
+
+    def enter(self) -> str:
+        """Shell text that goes to the working directory; without one nothing was run, and no program's
+        exit code may look as if."""
+        from devkit.device import quote
+
+        return f"cd {quote([self.working_dir])} || exit {EXIT_DEVKIT_FAILED}"
+
     def shell_text(self, first: str = "") -> str:
         """The command for the phone's shell: the shell becomes the program.
 
@@ -73,10 +86,7 @@ class Launch:
         """
         from devkit.device import quote
 
-        variables = [f"{name}={value}" for name, value in self.environment().items()]
-        pinned = ["taskset", self.cpu_mask] if self.cpu_mask else []
-        words = [*pinned, "env", *variables, self.program, *self.args]
-        text = f"{first}cd {quote([self.working_dir])} && exec {quote(words)}"
+        text = f"{first}{self.enter()}; exec {quote(self.words())}"
         return f"exec {self.root.wrap(text)}" if self.root else text
 
 

@@ -17,6 +17,8 @@ from devkit.device import Device
 from tests.e2e.support import Cli, Sim, eventually, left_on_phone, start_sim
 
 SOURCE = r"""
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,13 @@ int main(int argc, char **argv) {
   if (!strcmp(mode, "crash")) abort();
   if (!strcmp(mode, "hang")) { for (;;) pause(); }
   if (!strcmp(mode, "stdin")) { int c = getchar(); printf("read %d\n", c); return c == EOF ? 0 : 3; }
+  if (!strcmp(mode, "where")) {
+    char here[4096];
+    cpu_set_t cpus;
+    sched_getaffinity(0, sizeof cpus, &cpus);
+    if (getcwd(here, sizeof here)) printf("%zu letters: %s\n", strlen(here), here);
+    printf("on %d\n", CPU_COUNT(&cpus));
+  }
   usleep(ms * 1000);
   printf(" decode speed = %.2f tok/s\n", 1000.0 / (ms + 1));
   fprintf(stderr, "took %d ms\n", ms);
@@ -213,3 +222,24 @@ def test_the_phone_is_looked_at_in_one_round_trip(device: Device) -> None:
     before = device.round_trips
     read_state(device)
     assert device.round_trips - before == 1
+
+
+def test_folder_and_processors_are_those_of_a_run(
+    tmp_path: Path, adb: Path, work: Path, workdir: Path, devkit: Cli
+) -> None:
+    chip = start_sim("chip", tmp_path, adb, model="sm8750")
+    (workdir / "devkit.yaml").write_text(
+        f"apps:\n  work:\n    target: '{work}'\n    cwd: /data/local/tmp\n    args: ['0', where]\n"
+        "bench: {work: {taskset: prime}}\n"
+    )
+    place = ("--metric", r"(?P<length>\d+) letters: /data/local/tmp\n", "--metric", r"on (?P<cpus>\d+)")
+    try:
+        base = ("bench", "work", "-s", "sim:chip", *QUICK, "--repeat", "1", "--json", *place)
+        where = {"XDG_STATE_HOME": str(chip.state_home)}
+        few, every = devkit(*base, **where), devkit(*base, "--taskset", "all", "--compare", "last", **where)
+    finally:
+        chip.phone.stop()
+    assert (few.code, every.code) == (0, 0), few.err + every.err
+    counts = [{row["metric"]: row["median"] for row in ran.data["summary"]}["cpus"] for ran in (few, every)]
+    assert few.data["settings"]["taskset"] == "prime" and "--taskset differs: prime before" in every.err
+    assert counts[0] < counts[1] or len(os.sched_getaffinity(0)) == 1

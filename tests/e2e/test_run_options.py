@@ -89,6 +89,9 @@ def test_the_working_directory(sim: Sim, runner: Path, devkit: Cli, workdir: Pat
     # Outputs are looked for there.
     assert devkit("run", "app", "--", "write", "x.txt", "text").code == 0
     assert (workdir / "devkit-out/app/x.txt").read_text() == "text"
+    # No exit code of the program's: it was not started.
+    ran = devkit("run", "app", "--cwd", "/no/such", "--", "where")
+    assert ran.code == 125 and "/no/such" in ran.err
 
 
 # Outputs
@@ -353,7 +356,7 @@ def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> 
     second = devkit("run", runner, "--detach", "--", "ticks", "1", "0")
     assert second.code == 2 and f"already (pid {ran.data['pid']})" in second.err and "--stop" in second.err
     status = devkit("run", runner, "--status")
-    assert status.code == 0 and "runner is running since" in status.out and "ticks 40 5" in status.out
+    assert status.code == 0 and "runner has been running for" in status.out and "ticks 40 5" in status.out
     so_far = devkit("run", runner, "--logs")
     assert so_far.code == 0 and so_far.out.startswith("tick 0\n") and "tick 39" not in so_far.out
     followed = devkit("run", runner, "--logs", "--follow")
@@ -447,6 +450,9 @@ def test_a_detached_program_that_fails_at_once(sim: Sim, runner: Path, devkit: C
         (("--follow",), "--follow goes with"),
         (("--logs", "--", "x"), "--logs takes no arguments"),
         (("--detach", "--timeout", "3"), "do not go with --detach"),
+        (("--status", "--taskset", "big"), "do not go with --status"),
+        (("--logs", "--env", "A=1"), "do not go with --logs"),
+        (("--detach", "--pull", "*.txt"), "do not go with --detach"),
     ],
 )
 def test_options_that_contradict_each_other(

@@ -221,3 +221,18 @@ def test_live_output_is_read_too(sim: Sim, devkit: Cli, says: Speaker) -> None:
     says("llm_demo", CAPTURES / "llm_demo_ok.txt")
     ran = devkit("run", "app", "--live", "--json")
     assert ran.code == 0 and named(ran.data)["decode_speed"] == 2891.74
+
+
+def test_a_detached_run_is_judged_like_any_other(sim: Sim, devkit: Cli, says: Speaker) -> None:
+    says("llm_demo", CAPTURES / "llm_demo_missing_weight_rc0.txt")
+    ran = devkit("run", "app", "--detach", "--follow")
+    assert ran.code == 1
+    assert ran.out == (CAPTURES / "llm_demo_missing_weight_rc0.txt").read_text()
+    assert "error (phone): llm_demo exited with 0, but it failed: short2/llm.mnn.weight" in ran.err
+    shown = devkit("run", "app", "--logs")  # shows; only --follow judges
+    assert shown.code == 0 and "warning: short2/llm.mnn.weight" in shown.err
+    says("llm_demo", CAPTURES / "llm_demo_ok.txt")
+    assert devkit("run", "app", "--detach", "--follow").code == 0
+    ran = devkit("run", "app", "--logs", "--follow", "--json")
+    assert ran.code == 0 and (ran.data["state"], ran.data["status"]) == ("ended", "ok")
+    assert named(ran.data)["decode_speed"] == 2891.74

@@ -17,7 +17,7 @@ def status(alive: str, *more: str) -> str:
 def test_running_ended_and_lost() -> None:
     running = _parse_status(status("1"), "app", LOG)
     assert running is not None and (running.state, running.exit_code, running.pid) == ("running", None, 4711)
-    assert running.as_text() == "app is running since 1 h 2 min (pid 4711, log 2.0 kB)"
+    assert running.as_text() == "app has been running for 1 h 2 min (pid 4711, log 2.0 kB)"
     assert (running.cwd, running.command) == ("/d/app", "/d/app/app 'line one\nline two'")
     assert running.root == RootWay("su-c") and running.as_dict()["root"] is True
     # Its leader may live on for a moment: the exit code decides.
