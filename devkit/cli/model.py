@@ -62,14 +62,14 @@ def _check(
     folder: Path, serial: str | None, profile: str | None, library: list[Path], no_phone: bool
 ) -> ModelReport:
     from devkit import models
-    from devkit.models.surroundings import find_libraries, find_phone
+    from devkit.models.surroundings import find_cores, find_libraries, find_phone
 
     config = common.load_config(serial=serial)
     device = None if no_phone and serial is None else find_phone(config, serial)
     libraries = find_libraries(config, folder, profile=profile, files=library, device=device)
     return models.check_model(
         folder,
-        cores=models.read_cores(device) if device is not None else None,
+        cores=find_cores(device) if device is not None else None,
         phone=device.model if device is not None else None,
         libraries=libraries,
     )

@@ -30,12 +30,19 @@ class Cores:
         online: numbers of those that are switched on.
         strength: number → what the kernel says of its speed: cpu_capacity, which counts instructions
             for each clock too, else the highest frequency in kHz; empty when it says neither.
+        by_clock: whether `strength` are frequencies.
         taskset: whether the phone has the program.
     """
 
     online: tuple[int, ...]
     strength: dict[int, int]
     taskset: bool = True
+    by_clock: bool = False
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Also those that are switched off now, as far as they are known."""
+        return tuple(sorted({*self.online, *self.strength}))
 
     def group(self, name: str) -> tuple[int, ...]:
         """The processors called "big" (all but the slowest kind), "little" (the slowest kind), "prime"
@@ -84,17 +91,23 @@ class Cores:
         return usable
 
 
+def ask_cores(device: Device) -> Cores:
+    """Ask a phone for its processors; it may list none. One round trip."""
+    return parse_cores(device.shell(_SCRIPT).text)
+
+
 def read_cores(device: Device) -> Cores:
     """Ask a phone for its processors. One round trip.
 
     Raises:
         DeviceError: it lists none.
     """
-    said = device.shell(_SCRIPT).text
-    cores = parse_cores(said)
+    cores = ask_cores(device)
     if not cores.online:
         raise DeviceError(
-            f"the phone {device.serial} does not list its processors", where=PHONE, evidence=said[-500:]
+            f"the phone {device.serial} does not list its processors",
+            where=PHONE,
+            evidence=f"{_SYSFS}/online cannot be read",
         )
     return cores
 
@@ -114,7 +127,8 @@ def parse_cores(text: str) -> Cores:
             facts[found[2]][int(found[1])] = int(found[3])
     capacity, frequency = facts.values()
     complete = [table for table in (capacity, frequency) if online and set(online) <= set(table)]
-    return Cores(online, complete[0] if complete else capacity or frequency, taskset)
+    strength = complete[0] if complete else capacity or frequency
+    return Cores(online, strength, taskset, by_clock=strength is frequency)
 
 
 def parse_cpus(text: str, *, is_list: bool = False) -> tuple[int, ...]:

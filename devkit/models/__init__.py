@@ -1,7 +1,6 @@
 """Models of the engine as folders: checked before they travel, and fetched from a hub."""
 
 from devkit.models.check import ModelReport, check_model
-from devkit.models.cores import Cores, read_cores
 from devkit.models.findings import ERROR, NOTE, WARNING, Finding
 from devkit.models.libraries import Libraries, libraries_here, libraries_on_phone
 
@@ -9,12 +8,10 @@ __all__ = [
     "ERROR",
     "NOTE",
     "WARNING",
-    "Cores",
     "Finding",
     "Libraries",
     "ModelReport",
     "check_model",
     "libraries_here",
     "libraries_on_phone",
-    "read_cores",
 ]

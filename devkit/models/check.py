@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devkit.models.cores import Cores, check_threads
+from devkit.models.cores import check_threads
 from devkit.models.files_check import check_files
 from devkit.models.findings import ERROR, WARNING, Finding, by_severity
 from devkit.models.folder import find_configs, read_config
@@ -17,6 +17,7 @@ from devkit.models.npu_check import check_npu
 from devkit.models.sizes_check import check_sizes
 
 if TYPE_CHECKING:
+    from devkit.device.cores import Cores
     from devkit.models.folder import ModelConfig
 
 

@@ -205,7 +205,7 @@ def _threads(config: ModelConfig) -> list[Finding]:
             found.append(
                 Finding(
                     ERROR, config.place("thread_num"), key, f"thread_num is {value}",
-                    "1 up to the number of big cores",
+                    "1 up to the number of strong cores",
                 )
             )  # fmt: skip
     return found

@@ -12,6 +12,7 @@ from devkit.models.libraries import Libraries, libraries_here, libraries_on_phon
 if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device import Device
+    from devkit.device.cores import Cores
 
 
 def find_phone(config: Config, serial: str | None) -> Device | None:
@@ -28,6 +29,14 @@ def find_phone(config: Config, serial: str | None) -> Device | None:
         if serial is not None:
             raise
         return None
+
+
+def find_cores(device: Device) -> Cores | None:
+    """The phone's processors, in one round trip; None when it does not list them."""
+    from devkit.device.cores import ask_cores
+
+    cores = ask_cores(device)
+    return cores if cores.all else None
 
 
 def find_libraries(

@@ -9,20 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from devkit.device.cores import parse_cores
 from devkit.models import check_model, libraries_here
-from devkit.models.cores import parse_cores
+from devkit.models.cores import strong_cores
 
 DATA = Path(__file__).parents[2] / "data/models"
 # cpu_capacity and cpuinfo_max_freq of phones; the last two are of kernels that tell no capacity.
-SM8550 = "".join(
-    f"cpu{n} {capacity} {khz}\n"
-    for n, (capacity, khz) in enumerate([(330, 2016000)] * 3 + [(870, 2803200)] * 4 + [(1024, 3187200)])
-)
-SM8750 = "".join(
-    f"cpu{n} {c} {khz}\n" for n, (c, khz) in enumerate([(760, 3532800)] * 6 + [(1024, 4320000)] * 2)
-)
-CLOCKS_ONLY = "".join(f"cpu{n} - {khz}\n" for n, khz in enumerate([1804800] * 4 + [2419200] * 3 + [2841600]))
-NOTHING = "cpu0 - -\ncpu1 - -\n"
+SYSFS = "/sys/devices/system/cpu"
+
+
+def listing(cores: list[tuple[int | None, int]]) -> str:
+    lines = [f"{SYSFS}/online:0-{len(cores) - 1}"]
+    for number, (capacity, khz) in enumerate(cores):
+        lines += [f"{SYSFS}/cpu{number}/cpu_capacity:{capacity}"] if capacity else []
+        lines += [f"{SYSFS}/cpu{number}/cpufreq/cpuinfo_max_freq:{khz}"] if khz else []
+    return "\n".join(lines)
+
+
+SM8550 = listing([(330, 2016000)] * 3 + [(870, 2803200)] * 4 + [(1024, 3187200)])
+SM8750 = listing([(760, 3532800)] * 6 + [(1024, 4320000)] * 2)
+CLOCKS_ONLY = listing([(None, 1804800)] * 4 + [(None, 2419200)] * 3 + [(None, 2841600)])
+NOTHING = listing([(None, 0)] * 2)
 
 
 @pytest.fixture
@@ -36,12 +43,17 @@ def put(model: Path, **values: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "cores", "big"),
+    ("text", "cores", "strong"),
     [(SM8550, 8, 5), (SM8750, 8, 8), (CLOCKS_ONLY, 8, 4), (NOTHING, 2, 2), ("", 0, 0)],
 )
-def test_big_cores(text: str, cores: int, big: int) -> None:
+def test_strong_cores(text: str, cores: int, strong: int) -> None:
     found = parse_cores(text)
-    assert (len(found.all), len(found.big)) == (cores, big)
+    assert (len(found.all), len(strong_cores(found))) == (cores, strong)
+
+
+def test_a_core_that_is_off_for_a_moment_counts() -> None:
+    found = parse_cores(SM8550.replace("online:0-7", "online:0-3"))
+    assert found.online == (0, 1, 2, 3) and len(found.all) == 8 and len(strong_cores(found)) == 5
 
 
 @pytest.mark.parametrize(
