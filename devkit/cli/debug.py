@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common
+from devkit.cli import common, debug_presets
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,10 +23,14 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command(
     epilog="Examples: devkit debug llm_demo --break llm.cpp:120; devkit debug llm_demo --attach 4711; "
     "devkit debug llm_demo --wait-for; devkit debug llm_demo --stdin chat.txt; "
-    "devkit debug llm_demo --break MNN::run --batch check.lldb"
+    "devkit debug llm_demo --break MNN::run --batch check.lldb; "
+    "devkit debug llm_demo --preset llm-load; devkit debug --list-presets"
 )
 def debug(
-    name: common.App,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="APP", help="App of devkit.yaml, CMake target, or an executable's path."),
+    ] = None,
     args: common.Args = None,
     serial: common.Serial = None,
     profile: common.Profile = None,
@@ -36,6 +40,17 @@ def debug(
         list[str] | None,
         typer.Option("-b", "--break", metavar="FILE:LINE|FUNC", help="Stop there; repeatable."),
     ] = None,
+    presets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--preset",
+            metavar="NAME",
+            help="Stop at a set of breakpoints with explanations; repeatable; list: which there are.",
+        ),
+    ] = None,
+    show_presets: Annotated[
+        bool, typer.Option("--list-presets", help="Show all sets of breakpoints and what each stop is for.")
+    ] = False,
     attach: Annotated[
         str | None, typer.Option(metavar="PID|NAME", help="Attach to a running process instead.")
     ] = None,
@@ -78,6 +93,11 @@ def debug(
     if end:
         _end(serve)
         return
+    if show_presets or debug_presets.LIST in (presets or ()):
+        debug_presets.list_presets()
+        return
+    if name is None:
+        raise UsageError("which app?", hints=["devkit debug APP", "devkit debug --list-presets"])
     for text in breakpoints or ():
         parse_breakpoint(text)
     sink = output.current()
@@ -94,6 +114,9 @@ def debug(
         build=not (no_build or to_running),
     )
     program = posixpath.basename(prepared.plan.program)
+    points = list(breakpoints or ())
+    if presets:
+        points += debug_presets.preset_breakpoints(config, prepared, presets, besides=points)
     if pick:
         from devkit.device.picking import pick_process
 
@@ -107,7 +130,7 @@ def debug(
         launch=prepared.launch(args or ()) if launches else None,
         attach_pid=device.find_process(attach).pid if to_running and attach is not None else None,
         wait_for=(attach or program) if wait_for else None,
-        breakpoints=tuple(breakpoints or ()),
+        breakpoints=tuple(points),
         batch=batch,
         stdin=stdin,
         name=name,

@@ -133,6 +133,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         socs=named["socs"],
         parsers=_parsers(named, origins),
         vscode=VscodeConfig(values["vscode.debugger"]),
+        presets=named["presets"],
     )
 
 

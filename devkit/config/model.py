@@ -134,3 +134,5 @@ class Config:
     socs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parsers: tuple[CustomParser, ...] = ()
     vscode: VscodeConfig = field(default_factory=VscodeConfig)
+    # The entries of `presets:`: about, and breakpoints as (place, why).
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -13,8 +13,8 @@ BACKENDS = ("none", "cpu", "gpu", "htp", "htp-online", "htp-offline")
 class Option:
     """One configuration key.
 
-    `kind`: text, path, integer (from 1), count (from 0), choice, list, map, variables, files, regex, regexes
-    or patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}}).
+    `kind`: text, path, integer (from 1), count (from 0), choice, list, map, variables, files, regex, regexes,
+    patterns (a list of {pattern: REGEX, units: {GROUP: UNIT}}) or places (a list of `PLACE` or `PLACE: why`).
     """
 
     key: str
@@ -140,6 +140,12 @@ BENCH_OPTIONS = (
     Option("taskset", "text", "processors it may run on: big, little, prime, all, a mask or a list"),
 )
 
+PRESET_OPTIONS = (
+    Option("about", "text", "what the breakpoints show, for `devkit debug --list-presets`"),
+    Option("breakpoints", "places", "where `devkit debug --preset NAME` stops: FILE:LINE or FUNC, "
+           "each alone or as `PLACE: why`"),
+)  # fmt: skip
+
 # Sections whose keys are names that the user gives.
 NAMED_SECTIONS = {
     "profiles": PROFILE_OPTIONS,
@@ -147,4 +153,5 @@ NAMED_SECTIONS = {
     "socs": SOC_OPTIONS,
     "results": RESULT_OPTIONS,
     "bench": BENCH_OPTIONS,
+    "presets": PRESET_OPTIONS,
 }

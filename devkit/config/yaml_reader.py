@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from devkit.results.custom import LinePattern
 
-_EMPTY: dict[str, Any] = {"list": (), "files": (), "map": {}, "variables": {}, "regexes": (), "patterns": ()}
+_EMPTY: dict[str, Any] = {"list": (), "files": (), "map": {}, "variables": {}, "regexes": (), "patterns": (),
+                          "places": ()}  # fmt: skip
 
 
 def read_file(file: Path) -> dict[str, tuple[Any, int]]:
@@ -124,6 +125,8 @@ class _Reader:
             return tuple(self._regex(item, full) for item in self._items(node, full))
         if option.kind == "patterns":
             return tuple(self._pattern(item, full) for item in self._items(node, full))
+        if option.kind == "places":
+            return tuple(self._place(item, full) for item in self._items(node, full))
         assert option.kind == "files"
         return tuple(self._file_mapping(item, full) for item in self._items(node, full))
 
@@ -159,6 +162,18 @@ class _Reader:
         if problem := check_line(pattern, units):
             raise self._error(units_node, f"{full}: {problem}")
         return LinePattern(pattern, units)
+
+    def _place(self, node: Node, full: str) -> tuple[str, str]:
+        """A place and why to stop there: `PLACE`, or `PLACE: why`."""
+        from yaml.nodes import MappingNode
+
+        if not isinstance(node, MappingNode):
+            return self._scalar(node, full, "a list of places"), ""
+        pairs = self._pairs(node, full)
+        if len(pairs) != 1:
+            raise self._error(node, f"{full}: an entry is one place, `- PLACE` or `- PLACE: why`")
+        [(place, _, why)] = pairs
+        return place, "" if _is_null(why) else self._scalar(why, f"{full}: {place}", "a text")
 
     def _file_mapping(self, node: Node, full: str) -> FileMapping:
         from yaml.nodes import ScalarNode

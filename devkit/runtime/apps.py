@@ -77,6 +77,12 @@ class PreparedApp:
         own = [f.elf.path.parent for f in self.closure.files if f.origin not in (TOOLCHAIN, ORIGIN)]
         return tuple(dict.fromkeys(own))
 
+    @property
+    def foreign_libraries(self) -> tuple[Path, ...]:
+        """Those of `libraries` that are not built here: the toolchain's and the QNN SDK's."""
+        own = {f.elf.path for f in self.closure.files if f.origin not in (TOOLCHAIN, ORIGIN)}
+        return tuple(file for file in self.libraries if file not in own)
+
     def launch(self, args: Sequence[str]) -> Launch:
         """How to start it; `args` replace the app's own when there are any."""
         app = self.local.app

@@ -1,0 +1,3 @@
+extern "C" int load_model(const char* config);
+
+int main() { return load_model("config.json"); }
