@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common, debug_presets
+from devkit.cli import common, debug_presets, debug_self_test
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ app = typer.Typer(rich_markup_mode=None)
     epilog="Examples: devkit debug llm_demo --break llm.cpp:120; devkit debug llm_demo --attach 4711; "
     "devkit debug llm_demo --wait-for; devkit debug llm_demo --stdin chat.txt; "
     "devkit debug llm_demo --break MNN::run --batch check.lldb; "
-    "devkit debug llm_demo --preset llm-load; devkit debug --list-presets"
+    "devkit debug llm_demo --preset llm-load; devkit debug --list-presets; devkit debug --self-test"
 )
 def debug(
     name: Annotated[
@@ -85,6 +85,10 @@ def debug(
         bool, typer.Option("--no-deploy", help="Debug what is on the phone; refused if it is another build.")
     ] = False,
     print_commands: common.PrintCommands = False,
+    self_test: Annotated[
+        bool,
+        typer.Option("--self-test", help="Try every link of a session with a program of devkit's own."),
+    ] = False,
 ) -> None:
     """Build, deploy, start lldb-server and stop at the first breakpoint (default: main)."""
     from devkit import lldb, runtime
@@ -96,8 +100,14 @@ def debug(
     if show_presets or debug_presets.LIST in (presets or ()):
         debug_presets.list_presets()
         return
+    if self_test:
+        debug_self_test.run_self_test(serial=serial, device_dir=device_dir, ndk=ndk)
+        return
     if name is None:
-        raise UsageError("which app?", hints=["devkit debug APP", "devkit debug --list-presets"])
+        raise UsageError(
+            "which app?",
+            hints=["devkit debug APP", "devkit debug --list-presets", "devkit debug --self-test"],
+        )
     for text in breakpoints or ():
         parse_breakpoint(text)
     sink = output.current()

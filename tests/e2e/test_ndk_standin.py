@@ -88,6 +88,12 @@ def test_install_build_run_debug(
     assert str(server.stat().st_size) in sizes
     assert not left_on_phone(device, "lldb-server", "llm_demo")
 
+    # The self-test's program is compiled with it, too.
+    tested = devkit("debug", "--self-test", "--json", cwd=engine)
+    assert tested.code == 0, tested.out
+    [compiled] = [link for link in tested.data["links"] if link["id"] == "compile"]
+    assert str(ndk) in compiled["evidence"]
+
     # Another compiler must not mix with it: without the switch the phone gets the host's programs.
     plan = devkit("build", "cpu", "--dry-run", "--json", "-s", f"sim:{sim.name}", cwd=engine,
                   DEVKIT_BUILD_TOOLCHAIN="auto").data  # fmt: skip
