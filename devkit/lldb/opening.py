@@ -103,7 +103,14 @@ class Opener:
                 if request.wait_for is not None:
                     pid = wait_for_process(self._device, request.wait_for, request.device_dir)
                 server = parts.enter_context(
-                    LldbServer(self._device, self._server, launch=request.launch, attach_pid=pid, waits=waits)
+                    LldbServer(
+                        self._device,
+                        self._server,
+                        launch=request.launch,
+                        attach_pid=pid,
+                        waits=waits,
+                        app=request.name,
+                    )
                 )
                 relay = parts.enter_context(Relay(server.connect(), listener))
             finally:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from devkit import output
 from devkit.errors import PHONE, DebugError, DeviceError
+from devkit.lldb import attach_refusal
 from devkit.process import tail
 from devkit.runtime.guard import Guard
 from devkit.runtime.hashes import HashCache
@@ -95,6 +96,7 @@ class LldbServer:
 
     Args:
         waits: it gets no program: LLDB tells it what to launch once it is connected.
+        app: for messages.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class LldbServer:
         launch: Launch | None,
         attach_pid: int | None,
         waits: bool = False,
+        app: str = "",
     ) -> None:
         self._device = device
+        self._app = app
         self._server = server
         self._launch = launch
         self._attach_pid = attach_pid
@@ -196,10 +200,7 @@ class LldbServer:
         if "personality" in text:
             return LaunchRefused(what, where=PHONE, evidence=text, hints=hints)
         if self._attach_pid is not None and "ttach" in text:
-            hints = [
-                f"devkit device shell -- grep TracerPid /proc/{self._attach_pid}/status",
-                "only processes of the shell user, or debuggable ones, can be attached to",
-            ]
+            return attach_refusal.explain(self._device, self._attach_pid, self._app, text)
         return DebugError(what, where=PHONE, evidence=text, hints=hints)
 
 
