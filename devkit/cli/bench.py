@@ -75,6 +75,7 @@ def bench(
     failed, or when --compare finds something worse.
     """
     from devkit import bench as room
+    from devkit.runtime.request import check_taskset
 
     config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     if name is not None and name not in config.apps and ("/" in name or "\\" in name):
@@ -104,6 +105,7 @@ def bench(
             f"{name} is a finished program: profiles make no difference",
             hints=["name an app of devkit.yaml or a CMake target"],
         )
+    check_taskset(spec.taskset)
     before = history.find(compare, name) if compare else None
     if dry_run:
         _dry_run(spec, history, _program(config, name))
@@ -155,7 +157,11 @@ def _dry_run(spec: Spec, history: History, program: str) -> None:
     lines.append(
         f"{len(cells)} combination{'s'[: len(cells) != 1]} × ({spec.warmup} + {spec.repeat}) runs{on}"
     )
-    beside = f", plus {guess.unknown} combinations that never ran" if guess.unknown else ""
+    beside = (
+        f", plus {guess.unknown} combination{'s'[: guess.unknown != 1]} that never ran"
+        if guess.unknown
+        else ""
+    )
     lines.append(f"about {guess.seconds:.0f} s with pauses{beside}")
     data = {
         "app": spec.app,

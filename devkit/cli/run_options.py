@@ -13,11 +13,11 @@ from devkit.errors import UsageError
 if TYPE_CHECKING:
     from devkit.runtime.request import RunRequest
 
-CORE_NAMES = ("big", "little", "prime", "all")
-
 
 def _complete_cores(incomplete: str) -> list[str]:
-    return [name for name in CORE_NAMES if name.startswith(incomplete)]
+    from devkit.device.cores import NAMES
+
+    return [name for name in NAMES if name.startswith(incomplete)]
 
 
 Timeout = Annotated[

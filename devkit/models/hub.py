@@ -59,8 +59,18 @@ class HubModel:
 
 
 def endpoints(given: str | None = None) -> tuple[str, ...]:
-    """Where to ask, in this order: what was given or HF_ENDPOINT names, else the hub and then its mirror."""
+    """Where to ask, in this order: what was given or HF_ENDPOINT names, else the hub and then its mirror.
+
+    Raises:
+        UsageError: it is no URL.
+    """
     chosen = given or os.environ.get("HF_ENDPOINT")
+    if chosen and not chosen.startswith(("http://", "https://")):
+        raise UsageError(
+            f"{chosen!r} is no address of a hub",
+            evidence="from --endpoint" if given else "from HF_ENDPOINT",
+            hints=[f"with its scheme: https://{chosen.lstrip('/')}"],
+        )
     return (chosen.rstrip("/"),) if chosen else (HUB, MIRROR)
 
 

@@ -53,14 +53,21 @@ def find_libraries(
     folder along; what was deployed on the phone. None when there are none.
 
     Raises:
-        UsageError: a file does not exist.
+        UsageError: a file does not exist, or none is of the engine.
         BuildError: `profile` was never built.
     """
     if files:
         absent = next((file for file in files if not file.is_file()), None)
         if absent is not None:
             raise UsageError(f"{absent} does not exist")
-        return libraries_here(files, "named by --library")
+        named = libraries_here(files, "named by --library")
+        if not named.names:
+            raise UsageError(
+                "--library names none of the engine's libraries",
+                evidence=", ".join(file.name for file in files),
+                hints=["name the libMNN.so that will run it, and beside it libMNN_CL.so and the like"],
+            )
+        return named
     if profile is not None:
         found = _of_build(config, profile)
         if found is None:

@@ -83,11 +83,13 @@ class PreparedApp:
         own = {f.elf.path for f in self.closure.files if f.origin not in (TOOLCHAIN, ORIGIN)}
         return tuple(file for file in self.libraries if file not in own)
 
-    def launch(self, args: Sequence[str]) -> Launch:
-        """How to start it; `args` replace the app's own when there are any."""
+    def launch(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> Launch:
+        """How to start it; `args` replace the app's own when there are any, `env` is on top of its own."""
         app = self.local.app
         folder = self.plan.folder
-        env = self.qnn.environment(app.env, folder) if self.qnn else app.env
+        env = {**app.env, **(env or {})}
+        if self.qnn:
+            env = self.qnn.environment(env, folder)
         return launch_for(folder, self.plan.program, args or app.args, env, cwd=app.cwd)
 
 

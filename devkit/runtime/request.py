@@ -62,10 +62,11 @@ class RunRequest:
         """Refuse what is wrong before anything is built.
 
         Raises:
-            UsageError: a pattern leaves the working directory.
+            UsageError: a pattern leaves the working directory, or `taskset` can name no processors.
             FileError: the file for stdin cannot be read.
         """
         self.patterns(app)
+        check_taskset(self.taskset)
         # Not opened: it may be a pipe, whose writer would see the reader go.
         if self.stdin is not None and (self.stdin.is_dir() or not os.access(self.stdin, os.R_OK)):
             number = errno.EISDIR if self.stdin.is_dir() else errno.EACCES
@@ -80,12 +81,9 @@ def plan_launch(device: Device, prepared: PreparedApp, args: Sequence[str], requ
         UsageError: `taskset` names no processors of this phone.
         DeviceError: there is no root, no taskset, or the phone does not tell which processors are big.
     """
-    launch = prepared.launch(args)
-    launch = dataclasses.replace(
-        launch,
-        env={**launch.env, **request.env},
-        cwd=launch.cwd if request.cwd is None else request.cwd,
-    )
+    launch = prepared.launch(args, request.env)
+    if request.cwd is not None:
+        launch = dataclasses.replace(launch, cwd=request.cwd)
     if request.taskset is not None:
         launch = dataclasses.replace(launch, cpu_mask=mask_for(device, request.taskset))
     if request.root:
@@ -122,6 +120,18 @@ def make_output_folder(config: Config, folder: Path) -> None:
         (ours / ".gitignore").write_text("*\n", "ascii")
     except OSError as error:
         raise FileError(f"{ours} cannot be made", evidence=error.strerror or str(error)) from None
+
+
+def check_taskset(wanted: str | None) -> None:
+    """Refuse what names no processors of any phone, before anything is built.
+
+    Raises:
+        UsageError: it does not.
+    """
+    from devkit.device.cores import NAMES, parse_cpus
+
+    if wanted is not None and wanted not in NAMES:
+        parse_cpus(wanted)
 
 
 def mask_for(device: Device, wanted: str) -> str:

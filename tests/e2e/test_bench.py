@@ -110,6 +110,8 @@ def test_a_dry_run_needs_no_phone_and_changes_nothing(work: Path, devkit: Cli) -
     ]
     assert "about 36 s with pauses, plus 2 combinations that never ran" in ran.out
     assert devkit("bench", "--list", "--json").data == []
+    ran = devkit("bench", work, "--taskset", "bog", "--dry-run")
+    assert ran.code == 2 and "'bog' names no processors" in ran.err
 
 
 def test_runs_that_fail_do_not_count(sim: Sim, work: Path, devkit: Cli) -> None:

@@ -104,6 +104,8 @@ def test_against_a_library_and_a_build(model: Path, workdir: Path, devkit: Cli) 
     assert devkit("model", "check", model, "--no-phone", "--library", library).code == 0
     ran = devkit("model", "check", model, "--no-phone", "--library", build(workdir, "libnone.so"), "--json")
     assert (ran.code, ran.data["findings"][0]["key"]) == (1, "backend_type")
+    ran = devkit("model", "check", model, "--no-phone", "--library", model / "config.json")
+    assert ran.code == 2 and "--library names none of the engine's libraries" in ran.err
     ran = devkit("model", "check", model, "--no-phone", "--profile", "opencl")
     assert ran.code == 125 and "opencl was never built" in ran.err
 

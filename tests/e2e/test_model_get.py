@@ -234,3 +234,10 @@ def test_without_the_library(hub: HubServer, workdir: Path) -> None:
         [sys.executable, "-c", code], cwd=workdir, capture_output=True, text=True, check=False
     )
     assert done.returncode == 125 and "pip install 'mnn-devkit[models]'" in done.stderr
+
+
+def test_an_endpoint_that_is_no_url(devkit: Cli) -> None:
+    ran = devkit("model", "get", "a/b", "--endpoint", "hf-mirror.com")
+    assert ran.code == 2 and "try: with its scheme: https://hf-mirror.com" in ran.err
+    ran = devkit("model", "get", "a/b", HF_ENDPOINT="hub.corp", HF_HUB_OFFLINE="1")
+    assert ran.code == 2 and "from HF_ENDPOINT" in ran.err

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,8 +15,10 @@ from devkit.config import AppConfig, Config, FileMapping, load
 from devkit.device import Device
 from devkit.errors import ConfigError, DeployError, DeviceError, ToolMissing
 from devkit.ndk.qnn_sets import vendor_libraries
+from devkit.runtime.apps import PreparedApp
 from devkit.runtime.closure import SearchDir, needed_closure
 from devkit.runtime.qnn import QnnPlan, plan_qnn
+from devkit.runtime.request import RunRequest, plan_launch
 from devkit.runtime.run import launch_for
 from tests.support.qnn_parts import BUILD_ID, VERSION, genuine_sdk, with_build_id
 
@@ -219,3 +222,14 @@ def test_the_variables(sdk: Path) -> None:
     with pytest.raises(ConfigError, match="LD_LIBRARY_PATH separates folders by `:`"):
         plan.environment({"LD_LIBRARY_PATH": "/a;/b"}, folder)
     assert "ADSP_LIBRARY_PATH" not in some(planned(sdk, backend="gpu")).environment({}, folder)
+
+
+def test_variables_of_the_command_line_come_after_the_set_as_those_of_the_app(sdk: Path) -> None:
+    local: Any = SimpleNamespace(app=AppConfig(name="app", env={"LD_LIBRARY_PATH": "/of the app", "A": "1"}))
+    place: Any = SimpleNamespace(folder="/d/app", program="app")
+    nothing: Any = None
+    prepared = PreparedApp(local, nothing, place, "/d", qnn=some(planned(sdk)))
+    request = RunRequest(env={"LD_LIBRARY_PATH": "/mine", "ADSP_LIBRARY_PATH": "/dsp", "B": "2"})
+    assert plan_launch(nothing, prepared, (), request).environment() == {
+        "A": "1", "B": "2", "LD_LIBRARY_PATH": "/d/app:/mine", "ADSP_LIBRARY_PATH": "/d/app;/dsp",
+    }  # fmt: skip
