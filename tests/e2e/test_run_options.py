@@ -347,7 +347,7 @@ class _started:
 
 def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
     started = time.monotonic()
-    ran = devkit("run", runner, "--detach", "--json", "--", "ticks", "40", "5")
+    ran = devkit("run", runner, "--detach", "--json", "--", "ticks", "60", "5")
     assert ran.code == 0, ran.err
     assert ran.data["state"] == "running" and ran.data["program_exit"] is None
     assert left_on_phone(device, "runner ticks")
@@ -356,11 +356,11 @@ def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> 
     second = devkit("run", runner, "--detach", "--", "ticks", "1", "0")
     assert second.code == 2 and f"already (pid {ran.data['pid']})" in second.err and "--stop" in second.err
     status = devkit("run", runner, "--status")
-    assert status.code == 0 and "runner has been running for" in status.out and "ticks 40 5" in status.out
+    assert status.code == 0 and "runner has been running for" in status.out and "ticks 60 5" in status.out
     so_far = devkit("run", runner, "--logs")
-    assert so_far.code == 0 and so_far.out.startswith("tick 0\n") and "tick 39" not in so_far.out
+    assert so_far.code == 0 and so_far.out.startswith("tick 0\n") and "tick 59" not in so_far.out
     followed = devkit("run", runner, "--logs", "--follow")
-    assert (followed.code, followed.out) == (5, "".join(f"tick {i}\n" for i in range(40)))
+    assert (followed.code, followed.out) == (5, "".join(f"tick {i}\n" for i in range(60)))
     assert time.monotonic() - started > 4
     # It is remembered.
     assert devkit("run", runner, "--status", "--json").data["program_exit"] == 5
@@ -370,7 +370,7 @@ def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> 
     # And the log of the run before is kept once.
     assert devkit("run", runner, "--detach", "--follow", "--", "ticks", "2", "0").out == "tick 0\ntick 1\n"
     old = device.read_bytes(f"{FOLDER}/.devkit-detached/log.old")
-    assert old.endswith(b"tick 39\n")
+    assert old.endswith(b"tick 59\n")
 
 
 @pytest.mark.parametrize("root", [(), ("--root",)])
