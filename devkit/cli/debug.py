@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -167,7 +168,7 @@ def debug(
         return
     result = lldb.debug(device, tools, request, show=not sink.json_mode)
     if batch is not None:
-        _warn_about_breakpoints(result)
+        _warn_about_breakpoints(result, name, args or ())
     if sink.json_mode:
         sink.data(result.as_dict())
     raise typer.Exit(result.exit_code or 0)
@@ -268,11 +269,13 @@ def _warn_about_lines(request: DebugRequest, *, served: bool) -> None:
         )
 
 
-def _warn_about_breakpoints(result: DebugResult) -> None:
+def _warn_about_breakpoints(result: DebugResult, name: str, args: Sequence[str]) -> None:
+    from devkit.lldb.early_end import explain_early_end
+
     sink = output.current()
     empty = [point for point in result.breakpoints if not point["locations"]]
     for point in empty:
         sink.warn(f"no code was ever at the breakpoint {point['place']}; is it the right name, not stripped?")
     hit = any(point["hits"] for point in result.breakpoints) or any(s["is_breakpoint"] for s in result.stops)
     if result.breakpoints and not hit and not empty:
-        sink.warn("the program never came to a breakpoint")
+        sink.warn(explain_early_end(result.exit_code, result.transcript, name, args).text)

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from devkit import output, paths
 from devkit.device.phone_terminal import PhoneTerminal
-from devkit.lldb import recipes
+from devkit.lldb import recipes, version
 from devkit.lldb.client import STDIN
 from devkit.lldb.program_input import Typing
 from devkit.lldb.server import LaunchRefused, LldbServer, push_server
@@ -42,6 +42,8 @@ class OpenSession:
 class Opener:
     """Opens sessions of one request. Making one brings lldb-server and the mini sysroot up to date.
 
+    `version_clash` says that LLDB and lldb-server are of different major versions, None that they are not.
+
     Raises:
         DebugError, DeviceError: the phone does not take or give a file.
     """
@@ -50,6 +52,9 @@ class Opener:
         self._device = device
         self._request = request
         self._server = push_server(device, tools, request.device_dir)
+        self.version_clash = version.version_clash(device, tools, self._server)
+        if self.version_clash:
+            output.current().warn(f"{self.version_clash}; {version.PIN_HINT}")
         self._sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
         # A reduced phone lives where address randomization often cannot be switched off.
         self._waits = request.launch is not None and (request.stdin is not None or device.is_reduced)

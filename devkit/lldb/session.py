@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from devkit import output, process
 from devkit.errors import PHONE, DebugError
-from devkit.lldb import client, recipes
+from devkit.lldb import client, recipes, version
 from devkit.lldb.opening import Opener
 from devkit.lldb.session_folder import session_folder
 
@@ -82,7 +82,7 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
             # Before our own end of the session, which closes the connection, too.
             lost = session.server.lost
         result = _result(report, lldb_exit, transcript.text, moved, launched=not request.attaches)
-    _check_end(result, tools, session.server.log, lost, moved)
+    _check_end(result, tools, session.server.log, lost, moved, opener.version_clash)
     return result
 
 
@@ -105,7 +105,9 @@ class _Transcript:
         return self._collected.decode("utf-8", "replace")
 
 
-def _check_end(result: DebugResult, tools: LldbTools, log: str, lost: str | None, moved: int) -> None:
+def _check_end(
+    result: DebugResult, tools: LldbTools, log: str, lost: str | None, moved: int, clash: str | None
+) -> None:
     """Say what ended the session when it was neither the user nor the program.
 
     Raises:
@@ -113,10 +115,14 @@ def _check_end(result: DebugResult, tools: LldbTools, log: str, lost: str | None
     """
     hints = ["devkit debug … -v shows the programs it runs", f"{process.show([tools.lldb])} --version"]
     code = result.lldb_exit_code
+    # The likely reason, where there is one.
+    seen = [clash] if clash else []
+    if clash:
+        hints.insert(0, version.PIN_HINT)
     if not moved:
         raise DebugError(
             f"LLDB never connected to the phone ({_how(code)})",
-            evidence=process.tail(result.transcript) or "LLDB printed nothing",
+            evidence="\n".join([*seen, process.tail(result.transcript) or "LLDB printed nothing"]),
             hints=hints,
         )
     if lost:
@@ -127,13 +133,21 @@ def _check_end(result: DebugResult, tools: LldbTools, log: str, lost: str | None
             hints=["devkit device list", "check the cable or the network, then run the command again"],
         )
     if code < 0:
-        raise DebugError(f"LLDB was ended in the middle of the session ({_how(code)})", hints=hints)
+        raise DebugError(
+            f"LLDB was ended in the middle of the session ({_how(code)})",
+            evidence="\n".join(seen) or None,
+            hints=hints,
+        )
     if result.lost:
         raise DebugError(
             "lldb-server ended in the middle of the session",
             where=PHONE,
-            evidence=process.tail(log) or "it printed nothing",
-            hints=["devkit device shell -- df -h /data; cat /proc/meminfo", "run the command again"],
+            evidence="\n".join([*seen, process.tail(log) or "it printed nothing"]),
+            hints=[
+                *([version.PIN_HINT] if clash else []),
+                "devkit device shell -- df -h /data; cat /proc/meminfo",
+                "run the command again",
+            ],
         )
 
 

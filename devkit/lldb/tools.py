@@ -24,11 +24,15 @@ _NEWEST_LLDB, _OLDEST_LLDB = 30, 14
 
 @dataclass(frozen=True)
 class LldbTools:
-    """`lldb` runs here, `server` is the file that is pushed, `origin` says where both come from."""
+    """`lldb` runs here, `server` is the file that is pushed, `origin` says where both come from.
+
+    `is_pair`: both are of one installation. Else their versions may differ.
+    """
 
     lldb: Path
     server: Path
     origin: str
+    is_pair: bool = True
 
 
 def find_tools(config: Config, device: Device) -> LldbTools:
@@ -43,7 +47,7 @@ def find_tools(config: Config, device: Device) -> LldbTools:
             raise ToolMissing(f"{name} names a file that does not exist", evidence=str(path),
                               hints=["devkit config show --origin"])  # fmt: skip
     if lldb is not None and server is not None:
-        return LldbTools(lldb, server, "configured")
+        return LldbTools(lldb, server, "configured", is_pair=False)
     if device.libc == "glibc" and config.build.toolchain != "ndk":
         found = next(_native_pairs(), None)
         if found is None:
@@ -58,7 +62,8 @@ def find_tools(config: Config, device: Device) -> LldbTools:
         ndk = ndk_for(config)
         script = ndk.find_tool("lldb.sh") or ndk.tool("lldb")
         found = LldbTools(script, ndk.lldb_server(device.abi), f"NDK {ndk.revision}")
-    return LldbTools(lldb or found.lldb, server or found.server, found.origin)
+    is_pair = lldb is None and server is None
+    return LldbTools(lldb or found.lldb, server or found.server, found.origin, is_pair)
 
 
 def _native_pairs() -> Iterator[LldbTools]:
