@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def run_self_test(*, serial: str | None, device_dir: str | None, ndk: str | None) -> None:
     """Try the chain link by link; exit code 1 when a link is broken."""
-    from devkit.lldb.self_test import FAILED, self_test
+    from devkit.lldb.self_test import self_test
+    from devkit.lldb.self_test_report import FAILED
 
     config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
 

@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from devkit import output
-from devkit.errors import HERE, PHONE, CheckFailed, DevkitError
+from devkit.errors import PHONE, CheckFailed, DevkitError
 from devkit.lldb import self_test_program, version
 from devkit.lldb.request import DebugRequest
+from devkit.lldb.self_test_report import FAILED, OK, SKIPPED, TITLES, WARNING, TestedLink, say
 from devkit.lldb.server import push_server
 from devkit.lldb.session import DebugResult, debug
 from devkit.lldb.tools import LldbTools, find_tools
@@ -30,37 +31,9 @@ if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device import Device
 
-OK, WARNING, FAILED, SKIPPED = "ok", "warning", "FAILED", "skipped"
 _TOTAL = 42  # what the program computes, prints and returns
 _TYPED = "hello phone"
 _START_TIMEOUT_S = 20.0
-_LINKS = {
-    "phone": "phone",
-    "debugger": "LLDB and lldb-server",
-    "compile": "compile a program for the phone",
-    "push": "push it and run it",
-    "server": "lldb-server on the phone",
-    "launch": "launch: breakpoint, variable, stack, exit code",
-    "input": "input for a launched program",
-    "attach": "attach, and the program lives on",
-    "clean": "nothing is left on the phone",
-}
-
-
-@dataclass(frozen=True)
-class TestedLink:
-    """One link: `state` is a constant above, `evidence` what was seen, `seconds` how long it took."""
-
-    id: str
-    state: str
-    evidence: str = ""
-    where: str = HERE
-    hints: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """The link as `--json` prints it."""
-        return {**self.__dict__, "title": _LINKS[self.id], "hints": list(self.hints)}
 
 
 class _Warn(Exception):
@@ -78,10 +51,10 @@ class _Test:
         broken = [link.id for link in self.links if link.id in needs and link.state in (FAILED, SKIPPED)]
         started = time.monotonic()
         if broken:
-            done = TestedLink(link_id, SKIPPED, f"needs: {_LINKS[broken[0]]}")
+            done = TestedLink(link_id, SKIPPED, f"needs: {TITLES[broken[0]]}")
         else:
             try:
-                with output.current().progress(_LINKS[link_id], None):
+                with output.current().progress(TITLES[link_id], None):
                     done = TestedLink(link_id, OK, check())
             except _Warn as warning:
                 done = TestedLink(link_id, WARNING, str(warning), hints=warning.args[1:])
@@ -90,7 +63,7 @@ class _Test:
                 done = TestedLink(link_id, FAILED, evidence, error.where, error.hints)
         done = TestedLink(**{**done.__dict__, "seconds": round(time.monotonic() - started, 2)})
         self.links.append(done)
-        _say(done)
+        say(done)
 
     def run(self) -> None:
         self.link("phone", self._phone)
@@ -308,16 +281,3 @@ def _contradiction(what: str, result: DebugResult) -> CheckFailed:
         evidence=tail(result.transcript) or "LLDB printed nothing",
         hints=["devkit debug --self-test -v shows the programs it runs"],
     )
-
-
-def _say(link: TestedLink) -> None:
-    sink = output.current()
-    style = {OK: "green", WARNING: "yellow", FAILED: "red", SKIPPED: "dim"}[link.state]
-    mark = sink.style(f"{link.state:8}", style)
-    first, *rest = link.evidence.splitlines() or [""]
-    where = f" [{link.where}]" if link.state == FAILED else ""
-    sink.note(f"{mark}{_LINKS[link.id]}{where}  ({link.seconds:.1f} s)")
-    for line in [first, *rest]:
-        sink.note(f"        {line}")
-    for hint in link.hints:
-        sink.note(f"        try: {hint}")
