@@ -37,15 +37,15 @@ class Segment:
 
 
 class ElfFile:
-    """An open file, which has to stay open; `bits` is 32 or 64, `kind` e_type, `machine` e_machine.
+    """A file opened for reading in binary, which has to stay open; `bits` is 32 or 64, `kind` e_type, `machine` e_machine.
 
     Raises:
         ValueError, struct.error: it is no ELF file, or its headers are damaged.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._fd = file.fileno()
-        self._size = os.fstat(self._fd).st_size
+        self._file = file
+        self._size = file.seek(0, os.SEEK_END)
         ident = self._read(0, 16)
         if ident[:4] != b"\x7fELF":
             raise ValueError("it does not begin as an ELF file does")
@@ -146,8 +146,7 @@ class ElfFile:
         raise ValueError(f"no segment holds the strings at {address:#x}")
 
     def _name(self, offset: int) -> str:
-        data = os.pread(self._fd, _MOST_NAME_BYTES, offset) if offset < self._size else b""
-        name, end, _ = data.partition(b"\0")
+        name, end, _ = self._up_to(offset, _MOST_NAME_BYTES).partition(b"\0")
         if not end:
             raise ValueError(f"the name at {offset:#x} has no end")
         return name.decode("utf-8", "surrogateescape")
@@ -155,10 +154,16 @@ class ElfFile:
     def _read(self, offset: int, size: int) -> bytes:
         if size > _MOST_TABLE_BYTES:
             raise ValueError(f"a table of {size} bytes at {offset:#x}")
-        data = os.pread(self._fd, size, offset) if offset < self._size else b""
+        data = self._up_to(offset, size)
         if len(data) != size:
             raise ValueError(f"{size} bytes at {offset:#x} are beyond its end ({self._size} bytes)")
         return data
+
+    def _up_to(self, offset: int, size: int) -> bytes:
+        if offset >= self._size:
+            return b""
+        self._file.seek(offset)
+        return self._file.read(size)
 
 
 def _aligned(value: int, unit: int) -> int:
