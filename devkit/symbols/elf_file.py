@@ -37,7 +37,7 @@ class Segment:
 
 
 class ElfFile:
-    """A file opened for reading in binary, which has to stay open; `bits` is 32 or 64, `kind` e_type, `machine` e_machine.
+    """An open file (binary), which has to stay open; `bits` is 32 or 64, `kind` e_type, `machine` e_machine.
 
     Raises:
         ValueError, struct.error: it is no ELF file, or its headers are damaged.
