@@ -76,7 +76,7 @@ def test_the_set_travels_and_is_what_the_program_opens(app: Cli, device: Device)
     assert any(reason == "needed by libQnnSystem.so" for reason in reasons.values()), reasons
     ran = app("run")
     assert ran.code == 0, ran.err
-    assert f"0 1 from {PLACE}/opens/libQnnSystem.so" in ran.out and "ADSP unset" in ran.out
+    assert f"0 1 from {PLACE}/opens/libQnnSystem.so" in ran.out and "ADSP set" in ran.out
     assert BUILD_ID.encode() in device.read_bytes(f"{PLACE}/opens/.devkit-qnn.json")
     assert "nothing to push" in app("deploy").out
     # Another backend: another set, and the manifest with it.

@@ -196,7 +196,11 @@ def test_the_example_engines_log_function_finds_it(sim: Sim, device: Device, tmp
     assert done.text.endswith("W/Engine  : 7 tokens\n"), done
 
 
-def test_a_crash_is_reported(sim: Sim, device: Device, tiny: TinyApp, devkit: Cli) -> None:
+def test_a_crash_is_reported(
+    sim: Sim, device: Device, tiny: TinyApp, devkit: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The phone's own report names functions by the program's symbols.
+    monkeypatch.setenv("DEVKIT_DEPLOY_STRIP", "debug")
     device.shell("logcat -b all -c")
     assert devkit("run", tiny.program, "--", "abort").code == 134
     crash = shown(device, "crash")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.e2e.support import WHEEL_ADB, eventually
 from tests.e2e.tunnel_world import Net, devkit, net, world
 from tests.support.answers import Answers
@@ -32,6 +34,7 @@ def test_a_cut_link_far_away(net: Net) -> None:
     assert state["port"] == port and state["reconnects"] == 1, state
 
 
+@pytest.mark.slow
 def test_a_busy_slow_link_is_not_given_up(net: Net) -> None:
     """Pings wait behind a transfer for longer than four of them may take on a free link."""
     net.hosts.laptop_jump.shape(delay_s=0.02, rate_bits_s=2e6)
