@@ -80,10 +80,18 @@ def eventually(condition: Callable[[], bool], within_s: float = 20.0) -> bool:
     return condition()
 
 
+# How the shell text of a look at the phone begins (devkit/device/survey.py).
+LOOK = "report() {"
+
+
 def left_on_phone(device: Device, *names: str) -> list[str]:
-    """Processes on the phone whose command line holds one of the names."""
+    """Processes on the phone whose command line holds one of the names.
+
+    Not the shell of a look at the phone: mksh sleeps a second before it ends when nobody listens any more.
+    """
+    lines = [" ".join(entry.cmdline) for entry in device.list_processes()]
     return [
-        " ".join(entry.cmdline)
-        for entry in device.list_processes()
-        if any(name in " ".join(entry.cmdline) for name in names) and "/proc/" not in " ".join(entry.cmdline)
+        line
+        for line in lines
+        if any(name in line for name in names) and "/proc/" not in line and LOOK not in line
     ]

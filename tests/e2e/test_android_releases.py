@@ -10,7 +10,7 @@ import pytest
 
 from devkit.device import Device
 from devkit.errors import DeviceError
-from tests.e2e.support import Cli, Sim, TinyApp, left_on_phone, start_sim
+from tests.e2e.support import LOOK, Cli, Sim, TinyApp, eventually, left_on_phone, start_sim
 
 
 @pytest.fixture(scope="module", params=["6", "8", "11", "14"])
@@ -82,6 +82,7 @@ def test_a_program_is_deployed_and_runs(sim: Sim, tiny: TinyApp, devkit: Cli, de
         # Without it the protocol cannot close one direction: a program would wait for ever.
         assert devkit("run", tiny.program, "--", "cat", stdin="line 行\n").out == "line 行\n"
     assert left_on_phone(device, "tiny") == []
+    assert eventually(lambda: not any(LOOK in " ".join(p.cmdline) for p in device.list_processes()))
 
 
 def test_what_devkit_says_of_the_phone(sim: Sim, devkit: Cli, device: Device, release: str) -> None:

@@ -75,6 +75,7 @@ def sim_processes(mark: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_keep_leaves_the_phone_and_says_how_to_go_on(devkit: Cli) -> None:
     path = "/usr/bin:/bin"  # of a shell that knows nothing of devkit
     ran = devkit("demo", "--keep", "--json", timeout=300, PATH=path)

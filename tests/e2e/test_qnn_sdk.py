@@ -182,6 +182,7 @@ def probe(environment: Path) -> str:
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
+@pytest.mark.slow
 def test_the_converters_environment(devkit: Cli, workdir: Path) -> None:
     index = make_index(workdir / "索引 index")
     sdk = make_sdk(workdir / "qairt" / VERSION)

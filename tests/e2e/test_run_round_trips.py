@@ -57,6 +57,6 @@ def test_an_unchanged_run_starts_after_few_round_trips(
         trips = (min(distant) - min(near)) * 1000 / round_trip_ms - 0.5
     slow_phone("far", delay="0")
     assert trips <= MOST_ROUND_TRIPS, (near, distant)
-    # Next to a long delay the program's start cannot cost nothing: the link would not be slow at all.
-    assert trips >= 1 or round_trip_ms < 100, (near, distant)
+    # There and back the command and its output travel in any case, or the link was not slow at all.
+    assert trips >= 0.3 or round_trip_ms < 100, (near, distant)
     print(f"{trips:.2f} round trips of {round_trip_ms} ms")

@@ -346,6 +346,7 @@ def _slowly(file: Any) -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_eight_phones_fit_into_1_5_gigabytes() -> None:
     phones = []
     try:

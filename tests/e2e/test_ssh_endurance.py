@@ -58,6 +58,7 @@ def test_a_hundred_connections_at_once(lab: Lab) -> None:
             wait_for(lambda f=forward: f.status().open_connections == 0, "their end")  # type: ignore[misc]
 
 
+@pytest.mark.slow
 def test_ten_thousand_connections_leave_nothing(lab: Lab) -> None:
     lab.server("s")
     link = lab.connect("s")

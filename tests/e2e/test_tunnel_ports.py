@@ -148,6 +148,7 @@ def test_platform_mode_from_the_server(net: Net, program: Path, default_adb: str
         assert not jump.listens(PLATFORM)
 
 
+@pytest.mark.slow
 def test_ten_rounds_leave_nothing(net: Net) -> None:
     """D7: forwards of others stay, ours are none; the server's processes are as before."""
     others = [line.split()[1:] for line in (CASES / "D7/forward_list.txt").read_text().splitlines()]

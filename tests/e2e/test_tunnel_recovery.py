@@ -16,6 +16,7 @@ __all__ = ["net", "world"]
 LIMIT_S = 5.0
 
 
+@pytest.mark.slow
 def test_a_cut_link_far_away(net: Net) -> None:
     """100 ms there and back; each retry of TCP itself would come later than the last."""
     net.hosts.laptop_jump.shape(delay_s=0.05)

@@ -101,7 +101,7 @@ def test_the_laptops_phone_on_the_server(laptop: Laptop) -> None:
     assert laptop.hosts.laptop.pids_called("ssh") == []
 
 
-@pytest.mark.parametrize("trouble", ["sshd", "silence"])
+@pytest.mark.parametrize("trouble", ["sshd", pytest.param("silence", marks=pytest.mark.slow)])
 def test_it_comes_back_by_itself(laptop: Laptop, trouble: str) -> None:
     server, serial = laptop.hosts.server, laptop.phone["serial"]
     laptop.run_script()
