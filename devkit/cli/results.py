@@ -51,7 +51,7 @@ def results(
         reader = OutputReader(parser, program=program, custom=custom)
     except ValueError as error:
         raise UsageError(str(error), hints=["devkit results --list"]) from None
-    for data in _chunks(file):
+    for data in chunks(file):
         reader.feed(data)
     report = reader.finish(exit_code)
     sink.data(report.as_dict(), summary_table(report, everything=True) or "no results that a parser knows")
@@ -65,7 +65,12 @@ def results(
         raise typer.Exit(EXIT_CHECK_FAILED)
 
 
-def _chunks(file: str) -> Iterator[bytes]:
+def chunks(file: str) -> Iterator[bytes]:
+    """A log in pieces, as UTF-8; `-` is stdin.
+
+    Raises:
+        FileError: it cannot be read.
+    """
     if file == "-":
         yield from _utf8(sys.stdin.buffer)
         return

@@ -1,0 +1,137 @@
+"""`devkit qnn explain`: a log of QNN, or one of its error codes, explained. No phone is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devkit import output, paths
+from devkit.cli import common
+from devkit.cli.results import chunks
+from devkit.errors import EXIT_CHECK_FAILED, UsageError
+
+if TYPE_CHECKING:
+    from devkit.device.soc import Chip, SocFacts
+    from devkit.qnn.checks import Check
+    from devkit.qnn.explain import LogExplanation
+    from devkit.qnn.knowledge import Cause, Code
+
+EXAMPLE = (
+    "Example: devkit qnn explain 14001; devkit qnn explain run.log --files pushed/ --soc SM8650; "
+    "devkit device shell -- logcat -d | devkit qnn explain -"
+)
+
+
+def explain(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="LOGFILE|CODE|-", help="A saved log, a code (1008, 0x80000406), - for stdin."),
+    ],
+    files: Annotated[
+        Path | None,
+        typer.Option("--files", metavar="DIR", help="The files that ran: devkit then checks them itself."),
+    ] = None,
+    soc: Annotated[
+        str | None, typer.Option(metavar="CHIP", help="The phone's chip (SM8650), for these checks.")
+    ] = None,
+) -> None:
+    """Explain a log of QNN, or of MNN's generate_llm_qnn.py, or one error code; no phone is needed.
+
+    The first cause comes first, then what may be behind it in order. Exit code 1 when the log shows a
+    failure. A file that is named like a code: ./1008
+    """
+    from devkit.qnn.explain import explain_log
+    from devkit.qnn.inventory import take_inventory
+    from devkit.qnn.knowledge import is_code, look_up
+
+    if is_code(what):
+        if files is not None or soc is not None:
+            raise UsageError("--files and --soc belong to a log, not to a code")
+        code = look_up(what)
+        output.current().data(code.as_dict(), _code_text(code))
+        return
+    chips, facts = known_chip(soc)
+    inventory = take_inventory(paths.expand_user(files)) if files is not None else None
+    found = explain_log(chunks(what), inventory=inventory, soc=facts, chips=chips)
+    output.current().data(found.as_dict(), _text(found, looked=inventory is not None))
+    if found.status == "failed":
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def known_chip(name: str | None) -> tuple[dict[str, Chip], SocFacts | None]:
+    """The table of chips, and the facts of the one that --soc names.
+
+    Raises:
+        UsageError: the table does not have it.
+    """
+    from devkit.device.soc import decide, load_chips
+    from devkit.errors import ConfigError
+
+    chips = load_chips(common.load_config().socs)
+    if name is None:
+        return chips, None
+    try:
+        facts = decide({}, chips, told=name)
+    except ConfigError as error:
+        raise UsageError(f"--soc {name}: devkit does not know this chip", hints=error.hints) from None
+    for warning in facts.warnings:
+        output.current().warn(warning)
+    return chips, facts
+
+
+def check_lines(checks: tuple[Check, ...] | list[Check]) -> list[str]:
+    """Checks for people, one line each and what mends it."""
+    lines = []
+    for check in checks:
+        lines.append(f"{check.state:<8} {check.name}: {check.text}")
+        if check.hint and check.state != "ok":
+            lines.append(f"         try: {check.hint}")
+    return lines
+
+
+def _text(found: LogExplanation, *, looked: bool) -> str:
+    from devkit.qnn.explain import sentence
+
+    if found.first is None:
+        lines = ["nothing in this log is a known error of QNN"]
+    else:
+        finding = found.first.finding
+        place = f" (line {finding.line_number})" if finding.line_number else ""
+        title = "first cause" if finding.severity == "failed" else "no failure, but"
+        lines = [f"{title}{place}: {sentence(finding)}"]
+        lines += [f"  | {finding.line}"] if finding.line else []
+        if not found.first.causes and finding.cause:
+            lines.append(f"  {finding.cause}")
+        lines += _causes(found.first.causes)
+        if not found.first.causes:
+            lines += [f"  try: {step}" for step in finding.next]
+    if found.checks:
+        lines += ["", "checked by devkit:", *(f"  {line}" for line in check_lines(found.checks))]
+    elif found.first is not None and not looked and any(cause.checks for cause in found.first.causes):
+        lines += ["", "--files DIR (what was pushed) and --soc CHIP let devkit check these causes itself"]
+    if found.others:
+        lines += ["", "also:"]
+        for other in found.others:
+            lines.append(f"  line {other.finding.line_number}: {other.finding.meaning}")
+    if found.consequences:
+        lines += ["", "only follows from it:"]
+        lines += [f"  line {finding.line_number}: {finding.meaning}" for finding in found.consequences]
+    return "\n".join(lines)
+
+
+def _causes(causes: tuple[Cause, ...]) -> list[str]:
+    lines = []
+    for number, cause in enumerate(causes, 1):
+        lines.append(f"  {number}. {cause.text}")
+        lines += [f"     try: {step}" for step in cause.next]
+    return lines
+
+
+def _code_text(code: Code) -> str:
+    lines = [f"{code.shown}: {code.name or 'no name known'}", f"  {code.text}"]
+    lines.append(f"  of: {code.component} ({code.header})")
+    if code.causes:
+        lines += ["usual causes, the most likely first:", *_causes(code.causes)]
+    return "\n".join(lines)
