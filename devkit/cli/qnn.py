@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output, paths
-from devkit.cli import common, qnn_explain, qnn_libs
+from devkit.cli import common, qnn_explain, qnn_inspect, qnn_libs
 from devkit.errors import CheckFailed, ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ sdk_app = typer.Typer(
 )
 app.add_typer(sdk_app, name="sdk")
 app.command("libs", epilog=qnn_libs.EXAMPLE)(qnn_libs.libs)
+app.command("inspect", epilog=qnn_inspect.EXAMPLE)(qnn_inspect.inspect)
 app.command("explain", epilog=qnn_explain.EXAMPLE)(qnn_explain.explain)
 
 

@@ -223,9 +223,9 @@ def _context(inventory: Inventory, against: Surroundings) -> Iterator[Check]:
         )  # fmt: skip
     elif made:
         ((build_id, soc, arch),) = made
-        count = f"{len(inventory.contexts)} context binaries" if len(inventory.contexts) > 1 else "it"
+        count = f"{len(inventory.contexts)} context binaries, " if len(inventory.contexts) > 1 else ""
         chip = f" for {soc} ({arch})" if soc else ""
-        yield Check("context", OK, f"{count} made by QNN {short_version(build_id)}{chip}")
+        yield Check("context", OK, f"{count}made by QNN {short_version(build_id)}{chip}")
 
 
 def _numbers(build_id: str) -> tuple[int, ...]:
