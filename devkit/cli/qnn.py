@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output, paths
-from devkit.cli import common, qnn_explain, qnn_inspect, qnn_libs
+from devkit.cli import common, qnn_docs, qnn_explain, qnn_inspect, qnn_libs
 from devkit.errors import CheckFailed, ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from devkit.ndk.qnn_sdk import QnnSdk
 
 app = typer.Typer(
-    help="Qualcomm's QNN SDK: find, install, check; the files a phone needs; errors explained.",
+    help="Qualcomm's QNN SDK: find, install, check; the files a phone needs; errors explained, docs.",
     rich_markup_mode=None,
     no_args_is_help=True,
     epilog="Example: devkit qnn sdk check",
@@ -31,6 +31,7 @@ sdk_app = typer.Typer(
 app.add_typer(sdk_app, name="sdk")
 app.command("libs", epilog=qnn_libs.EXAMPLE)(qnn_libs.libs)
 app.command("inspect", epilog=qnn_inspect.EXAMPLE)(qnn_inspect.inspect)
+app.command("docs", epilog=qnn_docs.EXAMPLE)(qnn_docs.docs)
 app.command("explain", epilog=qnn_explain.EXAMPLE)(qnn_explain.explain)
 
 
