@@ -192,7 +192,7 @@ def _cell(table: Table, column: str, title: str) -> list[str]:
         return [short_type(t) for t in dict.fromkeys(types) if t]
     said: dict[str, list[str]] = {}
     for configuration, cell in table.of_column(column):
-        for line in cell.splitlines():
+        for line in short_type(cell).splitlines():
             where = said.setdefault(line, [])
             if configuration not in where:
                 where.append(configuration)

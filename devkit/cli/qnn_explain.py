@@ -50,6 +50,8 @@ def explain(
         if files is not None or soc is not None:
             raise UsageError("--files and --soc belong to a log, not to a code")
         code = look_up(what)
+        if code.name is None:
+            code = _by_headers(code)
         output.current().data(code.as_dict(), _code_text(code))
         return
     chips, facts = known_chip(soc)
@@ -89,6 +91,23 @@ def check_lines(checks: tuple[Check, ...] | list[Check]) -> list[str]:
         if check.hint and check.state != "ok":
             lines.append(f"         try: {check.hint}")
     return lines
+
+
+def _by_headers(code: Code) -> Code:
+    """A code that devkit's table lacks, with the name that the SDK's headers have for it."""
+    from dataclasses import replace
+
+    from devkit.errors import FileError, ToolMissing
+    from devkit.ndk.qnn_sdk import qnn_sdk_for
+    from devkit.qnn.headers import names_of_error
+
+    try:
+        sdk = qnn_sdk_for(common.load_config())
+        names = names_of_error(sdk, code.number)
+    except (ToolMissing, FileError):
+        return code
+    text = f"devkit knows no more; named in the headers of QNN SDK {sdk.version}"
+    return replace(code, name=" or ".join(names), text=text) if names else code
 
 
 def _text(found: LogExplanation, *, looked: bool) -> str:

@@ -11,6 +11,7 @@ from devkit.ndk.qnn_version import short_version
 from devkit.qnn.checks import BROKEN, WARNING, Check, Surroundings, run_checks
 from devkit.qnn.export_log import ExportLog
 from devkit.qnn.knowledge import Cause, causes_of, known_kinds
+from devkit.qnn.model_graphs import find_graphs
 from devkit.results import FAILED, NOTE, OK, Finding, OutputReader, Report
 from devkit.results.lines import LineFeeder
 
@@ -198,6 +199,8 @@ def _checked(first: Explained | None, inventory: Inventory, against: Surrounding
     names = [name for cause in first.causes for name in cause.checks] if first else []
     # What the causes do not ask for is still worth a word when it is broken.
     checks = run_checks(names, inventory, against)
+    if "graphs" in names and inventory.place.is_dir():
+        checks += find_graphs(inventory.place)[1]
     more = run_checks(["abi", "versions", "arch", "context"], inventory, against)
     done = {check.name for check in checks}
     return [*checks, *(check for check in more if check.name not in done and check.state != OK)]

@@ -16,8 +16,8 @@ from devkit.ndk.qnn_sdk import QnnSdk
 
 _BLOCK = re.compile(r"\btypedef\s+(?P<kind>struct|enum|union)\b[^{;]*\{")
 _PLAIN = re.compile(r"\btypedef\s+(?P<what>[^{};]+);")
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?!\()(?P<value>(?:\\\n|[^\n])*)", re.MULTILINE)
-_FUNCTION = re.compile(r"\bQNN_\w*API\s+(?P<what>[^;{}]*?\b(?P<name>Qnn\w+)\s*\([^;{}]*\))\s*;")
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?P<name>\w+)(?P<value>(?:\\\n|[^\n])*)", re.MULTILINE)
+_FUNCTION = re.compile(r"\bQNN_\w*API\s+(?P<what>[^;{}#]*?\b(?P<name>Qnn\w+)\s*\([^;{}]*\))\s*;")
 _POINTER = re.compile(r"\(\s*\*\s*(\w+)\s*\)")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ENUMERATOR = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*(?:=\s*(?P<value>[^,}]+))?\s*(?:,|$)")
@@ -34,6 +34,9 @@ _OPERATORS: dict[type[ast.operator], Any] = {
     ast.BitOr: operator.or_,
 }
 _DEEPEST = 20
+_LONGEST_COMMENT = 16_000
+# What pads an enum to 32 bits is no error.
+_NO_ERROR = ("_UNDEFINED", "_MIN_ERROR", "_MAX_ERROR")
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,22 @@ def find_declaration(sdk: QnnSdk, name: str) -> Declaration:
     return found
 
 
+def names_of_error(sdk: QnnSdk, number: int) -> list[str]:
+    """What the SDK's headers call an error code; some numbers have a name in several components.
+
+    Raises:
+        FileError: a header cannot be read.
+    """
+    return [
+        member["name"]
+        for declaration in _read(sdk)
+        for member in _values(declaration)
+        if member["value"] == number
+        and "_ERROR_" in member["name"]
+        and not member["name"].endswith(_NO_ERROR)
+    ]
+
+
 def used_types(declaration: Declaration, sdk: QnnSdk) -> list[str]:
     """Other types of the SDK that a declaration is made of."""
     known = {d.name for d in _read(sdk) if d.kind in ("struct", "union", "enum", "typedef")}
@@ -127,9 +146,10 @@ class _Numbers:
         for text in texts:
             for define in _DEFINE.finditer(text):
                 self._said.setdefault(define["name"], _COMMENT.sub("", define["value"]).strip())
-            for block in _BLOCK.finditer(text):
+            code = _without_comments(text)
+            for block in _BLOCK.finditer(code):
                 if block["kind"] == "enum":
-                    for name, value in _enumerators(text[block.end() : _closing(text, block.end())]):
+                    for name, value in _enumerators(code[block.end() : _closing(code, block.end())]):
                         if value:
                             self._said.setdefault(name, value)
 
@@ -162,27 +182,28 @@ def _evaluate(node: ast.expr) -> int:
 
 
 def _declarations(header: str, text: str, numbers: _Numbers) -> Iterator[Declaration]:
+    code = _without_comments(text)
     inside: list[tuple[int, int]] = []
-    for block in _BLOCK.finditer(text):
-        close = _closing(text, block.end())
-        end = text.find(";", close)
-        name = text[close + 1 : end].strip()
+    for block in _BLOCK.finditer(code):
+        close = _closing(code, block.end())
+        end = code.find(";", close)
+        name = code[close + 1 : end].strip()
         if not name or end < 0:
             continue
         inside.append((block.start(), end))
         body = text[block.end() : close]
         members = tuple(_enum_members(body, numbers) if block["kind"] == "enum" else _members(body))
         yield _declaration(name, block["kind"], header, text, block.start(), end + 1, members)
-    for plain in _PLAIN.finditer(text):
-        if any(begin <= plain.start() < end for begin, end in inside) or _in_comment(text, plain.start()):
+    for plain in _PLAIN.finditer(code):
+        if any(begin <= plain.start() < end for begin, end in inside):
             continue
         pointer = _POINTER.search(plain["what"])
         name = pointer[1] if pointer else (re.findall(r"\w+", plain["what"]) or [""])[-1]
         yield _declaration(name, "typedef", header, text, plain.start(), plain.end())
-    for define in _DEFINE.finditer(text):
+    for define in _DEFINE.finditer(code):
         if define["value"].strip():
             yield _declaration(define["name"], "define", header, text, define.start(), define.end())
-    for function in _FUNCTION.finditer(text):
+    for function in _FUNCTION.finditer(code):
         yield _declaration(function["name"], "function", header, text, function.start("what"), function.end())
 
 
@@ -196,25 +217,26 @@ def _declaration(
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the brace closes that was opened before `at`; braces in comments do not count."""
+    """Where the brace closes that was opened before `at`."""
     depth = 1
-    for token in re.finditer(r"//[^\n]*|/\*.*?\*/|[{}]", text[at:], re.DOTALL):
-        if token[0] in "{}":
-            depth += 1 if token[0] == "{" else -1
-            if not depth:
-                return at + token.start()
+    for token in re.compile(r"[{}]").finditer(text, at):
+        depth += 1 if token[0] == "{" else -1
+        if not depth:
+            return token.start()
     return len(text)
 
 
-def _in_comment(text: str, at: int) -> bool:
-    line = text[text.rfind("\n", 0, at) + 1 : at].lstrip()
-    return line.startswith(("//", "*", "/*"))
+def _without_comments(text: str) -> str:
+    """The same text with blanks for comments: what they say of typedefs and braces is no code."""
+    return _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
 
 
 def _comment_before(text: str, at: int) -> str:
     """The comment that ends right before a declaration; other lines in between are none of it."""
-    before = text[:at].rstrip()
-    before = re.sub(r"\bQNN_\w*API$", "", before).rstrip()
+    before = text[max(0, at - _LONGEST_COMMENT) : at].rstrip()
+    word = before[before.rfind("\n") + 1 :].strip()
+    if word.startswith("QNN_") and word.endswith("API"):
+        before = before[: before.rindex(word)].rstrip()
     while (last := before.rpartition("\n")[2].strip()).startswith("// clang-format"):
         before = before[: before.rindex(last)].rstrip()
     if before.endswith("*/"):

@@ -97,7 +97,7 @@ def look_up(text: str) -> Code:
     if entry is None and not component:
         raise UsageError(
             f"{text} is in no range of QNN's error codes",
-            evidence="QNN's are 1000 to 14999, 30000 to 49999 and 60000 to 60999;\n"
+            evidence="QNN's are 1000 to 15999, 30000 to 49999 and 60000 to 60999;\n"
             "FastRPC's are 0x80000400 to 0x800007ff",
             hints=["grep the number in the SDK: grep -rn ERROR $(devkit qnn sdk path)/include/QNN"],
         )

@@ -13,7 +13,7 @@ from devkit.qnn.html_text import CODE, HEADING, ITEM, TABLE, Block
 _FACT = re.compile(
     r"^(Mandatory|Data type|Shape|Default|Values|Constraints|Layout|Repeated|Static)\s*:\s*(.*)$"
 )
-_PREFIX = "QNN_DATATYPE_"
+_PREFIXES = ("QNN_DATATYPE_", "QNN_QUANTIZATION_ENCODING_")
 DATATYPES = "Datatypes"
 
 
@@ -115,8 +115,10 @@ def read_supplement(backend: str, blocks: Sequence[Block]) -> Supplement:
 
 
 def short_type(text: str) -> str:
-    """UFIXED_POINT_8 of QNN_DATATYPE_UFIXED_POINT_8."""
-    return text.replace(_PREFIX, "")
+    """UFIXED_POINT_8 of QNN_DATATYPE_UFIXED_POINT_8, also inside of sentences: columns are narrow."""
+    for prefix in _PREFIXES:
+        text = text.replace(prefix, "")
+    return text
 
 
 def _until_heading(blocks: Sequence[Block]) -> list[Block]:

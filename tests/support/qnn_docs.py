@@ -218,8 +218,24 @@ typedef struct {
   void (*notify)(void* sheet, uint32_t count);
 } Qnn_Sheet_t;
 
+/**
+ * @brief A typedef to name a number. A struct {of words is no struct.
+ */
+typedef uint64_t Qnn_SheetNumber_t;
+
 /// A handle of a sheet
 typedef void* Qnn_SheetHandle_t;
+typedef struct _Qnn_SheetPrivate_t* Qnn_SheetPrivate_t;
+
+// clang-format off
+/// Qnn_Crease_t initializer macro
+#define QNN_CREASE_INIT   \\
+  {                       \\
+    0.0f, /*scale*/       \\
+    { 0u }                \\
+  }
+// clang-format on
+
 typedef void (*Qnn_SheetFn_t)(void* sheet);
 
 /**

@@ -14,7 +14,7 @@ from devkit.errors import ToolMissing, UsageError
 from devkit.ndk.qnn_sdk import QnnSdk, open_qnn_sdk
 from devkit.qnn import docs as qnn_docs
 from devkit.qnn.docs import backends, find_api, find_operation, operations
-from devkit.qnn.headers import find_declaration, used_types
+from devkit.qnn.headers import find_declaration, names_of_error, used_types
 from devkit.qnn.html_text import as_text, read_blocks
 from devkit.qnn.opdef import DATATYPES
 from devkit.qnn.side_by_side import side_by_side
@@ -148,6 +148,13 @@ def test_constants_and_functions_of_the_headers(sdk: QnnSdk) -> None:
     function = find_declaration(sdk, "QnnSheet_fold")
     assert function.kind == "function" and function.text.startswith("Folds it.")
     assert "uint32_t times" in function.source
+    number = find_declaration(sdk, "Qnn_SheetNumber_t")  # the word typedef in a comment begins none
+    assert number.source == "typedef uint64_t Qnn_SheetNumber_t;" and number.text.startswith("A typedef to")
+    assert find_declaration(sdk, "Qnn_SheetPrivate_t").kind == "typedef"
+    init = find_declaration(sdk, "QNN_CREASE_INIT")
+    assert init.text == "Qnn_Crease_t initializer macro" and init.source.endswith("  }")
+    assert names_of_error(sdk, 42002) == ["QNN_SHEET_ERROR_WET"]
+    assert names_of_error(sdk, 42000) == [] == names_of_error(sdk, 0x7FFFFFFF)
     assert find_declaration(sdk, "Qnn_SheetHandle_t").text == "A handle of a sheet"
     assert find_declaration(sdk, "Qnn_SheetFn_t").kind == "typedef"
     with pytest.raises(UsageError) as error:

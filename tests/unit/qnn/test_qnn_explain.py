@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -178,6 +180,14 @@ def test_lines_of_public_reports() -> None:
         assert found.first.causes
 
 
+def test_shapes_that_do_not_fit_send_devkit_to_the_model_folder(tmp_path: Path) -> None:
+    shutil.copytree(CASES.parent / "models/qnn", tmp_path / "qnn")
+    log = "[ ERROR ] <E> QnnGraph_execute failed, error 6004\n"
+    found = explained(log, inventory=take_inventory(tmp_path))
+    assert found.first is not None and found.first.finding.kind == "qnn-io-mismatch"
+    assert broken(found)["graphs"] == "qnn/graphllm1.bin is missing, but qnn/llm.mnn runs it"
+
+
 def test_a_chain_without_its_beginning_still_says_something() -> None:
     found = explained("<E> Transport layer setup failed: 14001\n")
     assert found.status == "failed" and found.first is not None and found.first.finding.kind == "qnn-device"
@@ -228,9 +238,9 @@ def test_a_set_that_is_right_is_called_right(tmp_path: Path) -> None:
     ]
 
 
-def devkit(*args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    argv = [sys.executable, "-m", "devkit", *args]
-    return subprocess.run(argv, input=stdin, capture_output=True, timeout=60, check=False)
+def devkit(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    argv, env = [sys.executable, "-m", "devkit", *args], {**os.environ, **env}
+    return subprocess.run(argv, input=stdin, env=env, capture_output=True, timeout=60, check=False)
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -247,6 +257,12 @@ def test_the_command(tmp_path: Path) -> None:
     assert {c["name"]: c["state"] for c in data["checks"]} == {"stub": "broken", "versions": "ok"}
     assert devkit("qnn", "explain", "14001").returncode == 0
     assert devkit("qnn", "explain", "14001", "--soc", "SM8650").returncode == 2
+    (tmp_path / "sdk/include/QNN").mkdir(parents=True)
+    (tmp_path / "sdk/include/QNN/QnnInterface.h").write_text(
+        "typedef enum { QNN_NEW_ERROR_OF_TOMORROW = 14777, QNN_NEW_ERROR_UNDEFINED = 1 } Qnn_New_t;\n"
+    )
+    done = devkit("qnn", "explain", "14777", QNN_SDK_ROOT=str(tmp_path / "sdk"))
+    assert done.stdout.startswith(b"14777: QNN_NEW_ERROR_OF_TOMORROW")
     assert devkit("qnn", "explain", "no such.log").returncode == 125
     wrong = devkit("qnn", "explain", str(CASES / "K1/run.log"), "--soc", "SM8651")
     assert wrong.returncode == 2 and b"did you mean SM8650" in wrong.stderr
