@@ -101,8 +101,7 @@ def explain_log(
         take(feeder.feed(piece))
     take(feeder.finish())
     report = reader.finish()
-    found = list(_merged(report, export))
-    found += _wrong_chip(export, chips or {})
+    found = _first_decides([*_merged(report, export), *_wrong_chip(export, chips or {})])
     wanted = scan.arch
     causes = [finding for finding in found if not finding.consequence and finding.severity != NOTE]
     failed = [finding for finding in causes if finding.severity == FAILED]
@@ -164,6 +163,12 @@ def _merged(report: Report, export: ExportLog) -> Iterator[Finding]:
             finding = replace(finding, meaning=finding.meaning.replace(" on the phone", ""), next=())
         rest.append(finding)
     yield from sorted([*own, *rest], key=lambda finding: finding.line_number)
+
+
+def _first_decides(found: list[Finding]) -> list[Finding]:
+    """QNN reports one failure with many messages: behind the first that is a cause all others only follow."""
+    own = [f for f in found if f.kind.startswith("qnn-") and f.severity == FAILED and not f.consequence]
+    return [replace(f, consequence=True) if f in own[1:] else f for f in found]
 
 
 def _wrong_chip(export: ExportLog, chips: dict[str, Chip]) -> list[Finding]:

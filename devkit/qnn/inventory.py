@@ -100,6 +100,8 @@ def take_inventory(place: Path) -> Inventory:
     """
     if not place.exists():
         raise UsageError(f"{place} does not exist")
+    if not place.is_dir() and not place.is_file():
+        raise UsageError(f"{place} is neither a file nor a folder")
     libraries, contexts = [], []
     for path in _files(place):
         if is_elf(path):

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,45 @@ def test_lines_of_public_reports() -> None:
         ("QnnDsp <E> DspTransport.openSession qnn_open failed, 0x80000406, prio 100", "qnn-skel-unreadable"),
         ("QnnDsp <E> Failed to create context from binary with err 5005", "qnn-context-refused"),
         ("QnnDsp <E> Conv2d failed 3110", "qnn-op-rejected"),
+        ("QnnBackend_validateOpConfig failed 3110", "qnn-op-rejected"),
+        ("<E> Failed to validate op rms_norm_node_ with error 0xc26", "qnn-op-rejected"),
+        ("QnnDsp <E> Unable to load Skel Library. transportStatus: 9", "qnn-skel-unreadable"),
+        ("QnnDsp <E> Failed to retrieve skel build id: err: 1003", "qnn-skel-silent"),
     ):  # fmt: skip
         found = explained(line + "\n")
         assert found.first is not None and found.first.finding.kind == kind, line
         assert found.first.causes
+
+
+def test_chains_of_public_reports() -> None:
+    report = (
+        "     0.0ms [ ERROR ] QnnDsp <E> DspTransport.openSession qnn_open failed, 0xffffffff, prio 100\n"
+        "     0.0ms [ ERROR ] QnnDsp <E> Failed to retrieve skel build id: err: 1003\n"
+        "     0.0ms [ ERROR ] QnnDsp <E> Failed to create transport for device, error: 4000\n"
+        "     0.0ms [ ERROR ] QnnDsp <E> Transport layer setup failed: 14001\n"
+    )
+    found = explained(report)
+    assert found.first is not None and found.first.finding.kind == "qnn-dsp-refused"
+    assert not found.others  # 1003 is no mismatch of inputs here
+    report = (
+        '[ ERROR ] <E> "HardSigmoid.0" generated: could not create op\n'
+        "[ ERROR ] <E> Failed to finalize graph (id: 1) with err 1002\n"
+    )
+    found = explained(report)
+    assert found.first is not None and found.first.finding.values == {"op": "HardSigmoid"}
+    assert found.first.finding.next == ("devkit qnn docs HardSigmoid",)
+    assert not found.others and [f.kind for f in found.consequences] == ["qnn-context-version"]
+    assert "HardSigmoid as it is used here" in found.first.finding.meaning
+
+
+def test_any_bytes_and_long_logs_are_read_quickly() -> None:
+    log = bytes(range(256)) * 50 + b"\n" + b"decode speed 12.3 tok/s, layer 5005, token 1008\n" * 100_000
+    log += (CASES / "K1/run.log").read_bytes()
+    start = time.perf_counter()
+    found = explain_log(log[at : at + 65536] for at in range(0, len(log), 65536))
+    assert time.perf_counter() - start < 20.0
+    assert found.first is not None and found.first.finding.kind == "qnn-mixed-versions"
+    assert explain_log([]).status == "ok"
 
 
 def test_shapes_that_do_not_fit_send_devkit_to_the_model_folder(tmp_path: Path) -> None:
