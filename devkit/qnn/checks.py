@@ -74,6 +74,24 @@ def run_checks(
     return done
 
 
+def check_chip(against: Surroundings, *, files: bool) -> list[Check]:
+    """The chip that somebody names against the Hexagon that a log asks for.
+
+    Args:
+        files: whether there are files, whose check says already that a chip has no HTP.
+    """
+    soc = against.soc
+    if soc is None:
+        return []
+    if soc.state == "no HTP":
+        return [] if files else [Check("arch", BROKEN, soc.hint or "this chip has no HTP")]
+    if against.wanted_arch and soc.dsp_arch and against.wanted_arch != soc.dsp_arch:
+        chip = soc.chip.chip if soc.chip else "the chip"
+        text = f"the log asks for Hexagon {against.wanted_arch}, {chip} has {soc.dsp_arch}"
+        return [Check("arch", WARNING, text, hint="is the log of another phone? devkit device info")]
+    return []
+
+
 def check_names() -> tuple[str, ...]:
     """Checks of files."""
     return tuple(_CHECKS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from devkit.ndk.qnn_version import short_version
-from devkit.qnn.checks import BROKEN, WARNING, Check, Surroundings, run_checks
+from devkit.qnn.checks import BROKEN, WARNING, Check, Surroundings, check_chip, run_checks
 from devkit.qnn.export_log import ExportLog
 from devkit.qnn.knowledge import Cause, causes_of, known_kinds
 from devkit.qnn.model_graphs import find_graphs
@@ -109,7 +109,8 @@ def explain_log(
     first = next(iter(failed or causes or [f for f in consequences if f.severity == FAILED]), None)
     explained = Explained(first, causes_of(first.kind, first.values)) if first else None
     against = Surroundings(soc, wanted, (first.values.get("expected") if first else None) or scan.version)
-    checks = _checked(explained, inventory, against) if inventory is not None else []
+    checks = check_chip(against, files=inventory is not None)
+    checks += _checked(explained, inventory, against) if inventory is not None else []
     return LogExplanation(
         status=FAILED if any(f.severity == FAILED for f in found) else WARNING if causes else OK,
         first=explained,

@@ -99,6 +99,15 @@ def test_case_k3_the_skel_the_log_wants_against_the_one_that_was_pushed(tmp_path
     assert broken(found)["arch"] == "the log asks for Hexagon v73, the files are for v75"
 
 
+def test_case_k3_a_log_against_a_chip_alone() -> None:
+    log = "<V> skel file path file:///libQnnHtpV75Skel.so?x\nQnnDsp <E> Failed to load skel, error: 4000\n"
+    said = explained(log, soc=decide({}, load_chips(), told="SM8635")).checks
+    assert [check.text for check in said] == ["the log asks for Hexagon v75, SM8635 has v73"]
+    assert not explained(log, soc=decide({}, load_chips(), told="SM8650")).checks
+    none = decide({"ro.soc.manufacturer": "Mediatek", "ro.soc.model": "MT6985"}, load_chips())
+    assert "QNN needs a chip of Qualcomm" in broken(explained(log, soc=none))["arch"]
+
+
 @pytest.mark.parametrize("name", ["getprop_8sgen3.txt", "getprop_8elite_p.txt", "getprop_mtk.txt"])
 def test_case_k3_files_for_v75_against_the_chips(name: str, tmp_path: Path) -> None:
     properties = dict(re.findall(r"\[(.+?)\]: \[(.*?)\]", (CASES / "K3" / name).read_text()))
