@@ -7,6 +7,7 @@ import json
 import mmap
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from devkit import paths
@@ -20,6 +21,8 @@ _VTCM = re.compile(rb"[;\x00]vtcm_size=(\d+);")
 _HEAD_BYTES = 64 * 1024
 # The options of the preparation follow the graph's description, before its data.
 _OPTIONS_BYTES = 64 * 1024 * 1024
+_BLOCK_BYTES = 1024 * 1024
+_OVERLAP_BYTES = 512  # an option may lie across two blocks
 _NAMES = re.compile(r"lib(Qnn\w+|\w*HtpPrepare|Genie)\.so")
 _MAX_ENTRIES = 500
 
@@ -80,16 +83,26 @@ def read_context(file: Path) -> ContextFacts | None:
         FileError: it cannot be read.
     """
     try:
-        with file.open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
-            build_id = _BUILD_ID.search(head)
-            if build_id is None or head.startswith(b"\x7fELF"):
-                return None
-            rest = stream.read(_OPTIONS_BYTES)
+        status = file.stat()
+        return _read_context(file, status.st_size, status.st_mtime_ns)
     except OSError as error:
         raise FileError(f"{file} cannot be read", evidence=str(error)) from None
-    options = head + rest
-    soc, vtcm = _SOC.search(options), _VTCM.search(options)
+
+
+@lru_cache(maxsize=1024)
+def _read_context(file: Path, _size: int, _mtime_ns: int) -> ContextFacts | None:
+    with file.open("rb") as stream:
+        part = stream.read(_HEAD_BYTES)
+        build_id = _BUILD_ID.search(part)
+        if build_id is None or part.startswith(b"\x7fELF"):
+            return None
+        # A model has dozens of these files, with up to gigabytes: nothing is read beyond what is sought.
+        soc, vtcm = _SOC.search(part), _VTCM.search(part)
+        for _ in range(_OPTIONS_BYTES // _BLOCK_BYTES):
+            if (soc and vtcm) or not (block := stream.read(_BLOCK_BYTES)):
+                break
+            part = part[-_OVERLAP_BYTES:] + block
+            soc, vtcm = soc or _SOC.search(part), vtcm or _VTCM.search(part)
     return ContextFacts(
         build_id.group().decode(),
         soc.group(1).decode() if soc else None,

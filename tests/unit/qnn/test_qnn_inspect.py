@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -158,9 +159,19 @@ def test_an_sdk_is_not_called_broken_for_its_many_targets(tmp_path: Path) -> Non
     assert not inspect(root).broken
 
 
+def test_options_across_two_blocks_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "graph.bin"
+    block = 1024 * 1024
+    for at in (0, 3 * block + 64 * 1024 - 30, 40 * block - 5):
+        options = b";soc_type=SM8750;arch=79;num_nsps=1;vtcm_size=8388608;"
+        file.write_bytes(BUILD_ID.encode() + b"\0" * (at + 100) + options + b"\0" * at)
+        facts = inspect(file).inventory.contexts[0].facts
+        assert (facts.soc, facts.arch, facts.vtcm_mb) == ("SM8750", "v79", 8)
+
+
 def test_forty_graphs_are_quick(tmp_path: Path) -> None:
     for number in range(40):
-        context(tmp_path / f"graph{number}.bin")
+        os.truncate(context(tmp_path / f"graph{number}.bin"), 200 << 20)  # sparse, as large as real ones
     start = time.perf_counter()
     found = inspect(tmp_path, soc=decide({}, load_chips(), told="SM8650"))
     assert time.perf_counter() - start < 1.0
