@@ -23,6 +23,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("run", "Build, deploy and run a program on the phone."),
     "watch": Entry("watch", "Run a program again after each save: build, deploy, rerun.", json=False),
     "results": Entry("results", "Numbers and known errors in a program's saved output."),
+    "symbolize": Entry("symbolize", "Crashes of a log: what happened, where, with source lines."),
     "bench": Entry("bench", "Measure a program on the phone: a matrix of runs, spread, history."),
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
     "model": Entry("model", "Check model folders before they travel; fetch them from a hub."),

@@ -14,17 +14,19 @@ class SymbolIndex:
 
     def __init__(self, files: Iterable[Path] = ()) -> None:
         self._by_id: dict[str, ElfInfo] = {}
+        self._by_name: dict[str, list[ElfInfo]] = {}
         for file in files:
             self.add(file)
 
     def add(self, file: Path) -> None:
-        """Take one file in. Files that are no ELF file or have no build-id are passed over."""
+        """Take one file in. Files that are no ELF file are passed over."""
         if not is_elf(file):
             return
         try:
             info = read_elf(file)
         except FileError:
             return
+        self._by_name.setdefault(_plain_name(file.name), []).append(info)
         if info.build_id is None:
             return
         known = self._by_id.get(info.build_id)
@@ -35,6 +37,26 @@ class SymbolIndex:
         """The file with exactly this build-id (hex, any case), or None."""
         return self._by_id.get(build_id.lower())
 
+    def named(self, name: str) -> tuple[ElfInfo, ...]:
+        """The builds that have a file of this name: of each build-id the best one, and all without one.
+
+        A name proves nothing: `find` is the way to lines that are right.
+        """
+        found: dict[object, ElfInfo] = {}
+        for info in self._by_name.get(_plain_name(name), ()):
+            if info.build_id is None:
+                found[info.path] = info
+            else:
+                found[info.build_id] = self._by_id[info.build_id]
+        return tuple(found.values())
+
     def folders(self) -> tuple[Path, ...]:
         """The folders of all files, each once, in the order they were added."""
         return tuple(dict.fromkeys(info.path.parent for info in self._by_id.values()))
+
+
+def _plain_name(name: str) -> str:
+    """`libx.so.debug`, `libx.so.dbg` and `libx.so.sym` hold the symbols of libx.so."""
+    for ending in (".debug", ".dbg", ".sym"):
+        name = name.removesuffix(ending)
+    return name

@@ -1,0 +1,137 @@
+"""`devkit symbolize`: any crash text to functions and source lines."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from devkit import config as configuration
+from devkit import output
+from devkit.errors import DevkitError, FileError, UsageError
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.crashes import Reading
+
+app = typer.Typer(rich_markup_mode=None)
+
+_BOMS = {
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8[:2]: "utf-8-sig",
+}  # fmt: skip
+
+
+@app.command(epilog="Example: adb logcat -d -b main,crash | devkit symbolize --symbols build/devkit -")
+def symbolize(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A log, a tombstone, a report; - for stdin.")
+    ] = "",
+    symbols: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--symbols",
+            metavar="DIR",
+            help="Unstripped files or the APK: a folder (with all below) or a file. Repeatable. "
+            "Default: what devkit built.",
+        ),
+    ] = None,
+) -> None:
+    """Find the crashes in a text and name function, file and line of their frames.
+
+    Lines come only from files whose build-id is the one printed, or whose name fits where none is printed.
+    """
+    from devkit import crashes
+
+    if not file:
+        raise UsageError(
+            "no text to read",
+            hints=["devkit symbolize FILE", "adb logcat -d -b main,crash | devkit symbolize -"],
+        )
+    known = crashes.KnownErrors()
+    reading = crashes.read_crashes(_lines(file), known.take)
+    config: Config | None = None
+    with contextlib.suppress(DevkitError):  # a log can be read outside of any project
+        config = configuration.load()
+    if any(crash.stacks for crash in reading.crashes):
+        _add_lines(reading, _places(symbols, config), config)
+    roots = [Path.cwd(), *([config.source] if config else [])]
+    findings = known.found()
+    output.current().data(
+        crashes.as_dict(reading, findings, roots), crashes.as_text(reading, findings, roots)
+    )
+
+
+def _places(symbols: list[Path] | None, config: Config | None) -> list[Path]:
+    if symbols:
+        return symbols
+    from devkit.engine.plan import BUILD_ROOT
+
+    built = config.source / BUILD_ROOT if config else None
+    if built is not None and built.is_dir():
+        return [built]
+    output.current().note("nothing is built here, and no --symbols DIR given: frames stay as printed")
+    return []
+
+
+def _add_lines(reading: Reading, places: list[Path], config: Config | None) -> None:
+    from devkit import crashes
+    from devkit.symbols import Symbolizer
+
+    with crashes.SymbolFolders(places) as folders:
+        try:
+            crashes.symbolize(reading.crashes, folders, Symbolizer(_tool_of_ndk(config)))
+        except DevkitError as error:
+            # The text itself was read, which is worth more than nothing.
+            output.current().warn("; ".join([f"frames stay as printed: {error.what}", *error.hints]))
+
+
+def _tool_of_ndk(config: Config | None) -> Path | None:
+    if config is None:
+        return None
+    from devkit.ndk import ndk_for
+
+    with contextlib.suppress(DevkitError):
+        return ndk_for(config).find_tool("llvm-symbolizer")
+    return None
+
+
+def _lines(file: str) -> Iterator[str]:
+    if file == "-":
+        yield from _decoded(sys.stdin.buffer)
+        return
+    try:
+        with Path(file).open("rb") as stream:
+            yield from _decoded(stream)
+    except OSError as error:
+        raise FileError(f"{file} cannot be read", evidence=error.strerror) from None
+
+
+def _decoded(stream: BinaryIO) -> Iterator[str]:
+    """Lines, also of PowerShell's UTF-16. A line without an end, as of a binary file, comes in pieces."""
+    first = stream.readline(1 << 16)
+    encoding = _BOMS.get(first[:2])
+    if encoding == "utf-16":
+        reader = codecs.getreader(encoding)(_Rest(first, stream), "replace")  # type: ignore[arg-type]
+        yield from iter(lambda: reader.readline(1 << 16), "")
+        return
+    if first.startswith(codecs.BOM_UTF8):
+        first = first[len(codecs.BOM_UTF8) :]
+    while first:
+        yield first.decode("utf-8", "replace")
+        first = stream.readline(1 << 16)
+
+
+class _Rest:
+    """A stream with what was read from it already put back."""
+
+    def __init__(self, first: bytes, stream: BinaryIO) -> None:
+        self._first, self._stream = first, stream
+
+    def read(self, size: int = -1) -> bytes:
+        first, self._first = self._first, b""
+        return first or self._stream.read(size if size >= 0 else 1 << 16)

@@ -1,0 +1,205 @@
+"""A text with crashes in it, read once from top to bottom: several dumps at a time are told apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from devkit.crashes.endings import fatal_line, last_words, memory_kill, shell_word
+from devkit.crashes.frames import parse_frame
+from devkit.crashes.headers import Record, read_records
+from devkit.crashes.model import BACKTRACE, GLIBC, KILLED, LLDB, SIGNAL, Crash, Reading, Stack
+from devkit.crashes.sanitizers import SanitizerReader
+from devkit.crashes.tombstones import TombstoneReader
+
+# debuggerd's tag, and that of the process that dumps.
+_DUMP_TAGS = {"DEBUG", "crash_dump64", "crash_dump32", "debuggerd", "debuggerd64"}
+_WRITTEN = re.compile(r"Tombstone written to: (\S{1,200})")
+_CHATTY = re.compile(r"uid=\d{1,9}\b.{0,200} (?P<what>identical|expire) (?P<count>\d{1,9}) lines?")
+_STOP_REASON = re.compile(r"stop reason = (?:signal )?(?P<reason>[^\n]{1,200})")
+_FAULT = re.compile(r"fault address[:=] ?(0x[0-9a-fA-F]{1,16})")
+# Ids are used again; and a log of days must not fill the memory.
+_MOST_READERS = 4096
+_MOST_CRASHES = 10_000
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def read_crashes(lines: Iterable[str], also: Callable[[Record], None] | None = None) -> Reading:
+    """All crashes of a text, in the order in which they begin. Time is linear in its length.
+
+    Args:
+        also: is given each record too, for who looks for more in the same text.
+    """
+    reader = _Reader()
+    for record in read_records(lines):
+        reader.take(record)
+        if also is not None:
+            also(record)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._reading = Reading()
+        self._tombstones: dict[int | None, TombstoneReader] = {}
+        self._sanitizers: dict[int | None, SanitizerReader] = {}
+        self._fatal: dict[tuple[int | None, int | None], Crash] = {}
+        self._words: dict[int | None, str] = {}
+        self._kills: list[tuple[Crash, bool]] = []
+        self._shell: list[Crash] = []
+        self._bare: Crash | None = None
+        self._stop: str | None = None
+        self._waiting: list[Crash] = []
+
+    def take(self, record: Record) -> None:
+        self._reading.lines = record.number
+        if record.marker is not None:
+            return
+        text = record.text
+        if record.tag == "chatty" and (chatty := _CHATTY.search(text)):
+            if chatty["what"] == "identical":
+                self._reading.folded += int(chatty["count"])
+            else:
+                self._reading.expired += int(chatty["count"])
+            return
+        if record.tag is None or record.tag in _DUMP_TAGS:
+            reader = self._tombstones.get(record.pid)
+            if reader is None:
+                _make_room(self._tombstones)
+                reader = self._tombstones[record.pid] = TombstoneReader(record.pid, self._found)
+            if reader.line(text, record.number, record.when):
+                self._bare = None
+                return
+        sanitizer = self._sanitizers.get(record.pid)
+        if sanitizer is None and ("Sanitizer: " in text or "runtime error: " in text):
+            _make_room(self._sanitizers)
+            sanitizer = self._sanitizers[record.pid] = SanitizerReader(self._found)
+        if sanitizer is not None and sanitizer.line(text, record.number, record.when):
+            self._bare = None
+            return
+        self._rest(record, text)
+
+    def _rest(self, record: Record, text: str) -> None:
+        if fatal := fatal_line(text, record.number):
+            fatal.pid = fatal.pid or record.pid
+            fatal.tid = fatal.tid or record.tid
+            fatal.when = record.when
+            _make_room(self._fatal)
+            self._fatal[fatal.pid, fatal.tid] = fatal
+            self._add(fatal)
+        elif kill := memory_kill(text, record.number):
+            kill[0].when = record.when
+            if len(self._kills) < _MOST_CRASHES:
+                self._kills.append(kill)
+        elif words := last_words(text):
+            _make_room(self._words)
+            self._words[record.pid] = words
+        elif record.tag == "tombstoned" or "Tombstone written" in text:
+            if self._waiting and (written := _WRITTEN.search(text)):
+                self._waiting.pop(0).tombstone = written[1]
+        elif record.level is None and (word := shell_word(text, record.number)):
+            self._shell.append(word)
+        else:
+            self._bare_stack(record, text)
+
+    def _bare_stack(self, record: Record, text: str) -> None:
+        """Frames that no report stands around: of a program's own handler, LLDB's bt, cut dumps."""
+        if "stop reason" in text and (stop := _STOP_REASON.search(text)):
+            self._stop, self._bare = stop["reason"], None
+            return
+        frame = parse_frame(text) if "#" in text or "[0x" in text else None
+        if frame is None:
+            if text.strip() and record.level is None:
+                self._bare = None
+            return
+        bare = self._bare
+        fresh = bare is None or bare.dumper != record.pid
+        if not fresh and bare is not None and frame.number == 0 and frame.origin != GLIBC:
+            fresh = True
+        if fresh:
+            bare = self._bare = Crash(
+                BACKTRACE, record.number, pid=record.pid, dumper=record.pid, when=record.when
+            )
+            bare.stacks.append(Stack("backtrace"))
+            if frame.origin == LLDB and self._stop:
+                self._name_stop(bare, self._stop)
+            self._stop = None
+            self._add(bare)
+        assert bare is not None
+        bare.frames.append(frame)
+
+    @staticmethod
+    def _name_stop(crash: Crash, reason: str) -> None:
+        if found := re.match(r"SIG[A-Z0-9]{2,8}", reason):
+            crash.kind, crash.signal = SIGNAL, found[0]
+        if fault := _FAULT.search(reason):
+            crash.fault_address = hex(int(fault[1], 16))
+        crash.details.append(f"stop reason: {reason.strip()}")
+
+    def _found(self, crash: Crash) -> None:
+        self._waiting.append(crash)
+        del self._waiting[:-64]
+        # The line that announced it is the same crash.
+        announced = self._fatal.pop((crash.pid, crash.tid), None)
+        if announced is not None:
+            self._forget(announced)
+            crash.line = min(crash.line, announced.line)
+            crash.signal, crash.code = announced.signal, announced.code
+            crash.fault_address = announced.fault_address
+            crash.abort_message = announced.abort_message
+        self._add(crash)
+
+    def _forget(self, crash: Crash) -> None:
+        crashes = self._reading.crashes
+        for at in range(len(crashes) - 1, max(len(crashes) - 256, 0) - 1, -1):
+            if crashes[at] is crash:
+                del crashes[at]
+                return
+
+    def _add(self, crash: Crash) -> None:
+        words = self._words.pop(crash.pid, None) or (self._words.pop(None, None) if crash.pid else None)
+        if words and crash.kind == SIGNAL:
+            crash.abort_message = words
+        if len(self._reading.crashes) < _MOST_CRASHES:
+            self._reading.crashes.append(crash)
+
+    def finish(self) -> Reading:
+        crashes = _without_repeats(self._reading.crashes)
+        own = [crash for crash, mine in self._kills if mine]
+        if not own and not crashes:
+            own = [crash for crash, _ in self._kills][-1:]
+        others = [c for c, _ in self._kills if c not in own]
+        for crash in own:
+            crash.others = [_victim(c) for c in others[-20:]]
+        crashes += own
+        told = {crash.signal for crash in crashes}
+        crashes += [word for word in self._shell if word.signal not in told]
+        for crash in crashes:
+            if crash.kind != KILLED and not crash.others:
+                crash.others = [_victim(c) for c in others[-5:]]
+        crashes.sort(key=lambda crash: crash.line)
+        self._reading.crashes = crashes
+        return self._reading
+
+
+def _victim(crash: Crash) -> str:
+    return f"{crash.process} (pid {crash.pid})" + (f", {crash.what}" if crash.what else "")
+
+
+def _without_repeats(crashes: list[Crash]) -> list[Crash]:
+    """The same dump is in the log twice where two buffers were saved, or log and tombstone put together."""
+    kept: dict[object, Crash] = {}
+    for number, crash in enumerate(crashes):
+        frames = tuple((f.pc, f.module) for f in crash.frames)
+        key: object = number
+        if crash.kind == SIGNAL and crash.pid is not None and frames:
+            key = (crash.pid, crash.tid, crash.signal, frames)
+        kept.setdefault(key, crash)
+    return list(kept.values())
+
+
+def _make_room(table: dict[_Key, _Value]) -> None:
+    if len(table) >= _MOST_READERS:
+        del table[next(iter(table))]

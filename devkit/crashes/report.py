@@ -1,0 +1,237 @@
+"""A reading as text and as JSON: the summary first, the stacks below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from devkit.crashes.causes import cause_of
+from devkit.crashes.model import (
+    BACKTRACE,
+    KILLED,
+    MATCH,
+    MISMATCH,
+    SANITIZER,
+    UNKNOWN,
+    Crash,
+    Frame,
+    Reading,
+    Stack,
+)
+from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
+from devkit.results import Finding
+from devkit.symbols import Location
+
+_MOST_THREADS = 3
+_PLACE_WIDTH = 44
+
+
+def headline(crash: Crash) -> str:
+    """What happened, in one line."""
+    who = crash.process or (f"pid {crash.pid}" if crash.pid is not None else "a process")
+    if crash.kind == KILLED:
+        by = f" by the {crash.tool}" if crash.tool else ""
+        freed = f", which freed {crash.what}" if crash.what else ""
+        return f"{who}{_ids(crash)} was killed{by}{freed}"
+    if crash.kind == SANITIZER:
+        access = f", {crash.access}" if crash.access else ""
+        at = f" at {crash.fault_address}" if crash.fault_address else ""
+        return f"{crash.tool}: {crash.what}{at}{access}{_ids(crash)}"
+    if crash.kind == BACKTRACE:
+        return "a stack that no report goes with" + _ids(crash)
+    signal = crash.signal or "a crash"
+    code = f" ({crash.code})" if crash.code else ""
+    at = f" at {crash.fault_address}" if crash.fault_address else ""
+    thread = f", thread {crash.thread}" if crash.thread and crash.tid != crash.pid else ""
+    return f"{signal}{code}{at} in {who}{thread}{_ids(crash)}"
+
+
+def as_text(reading: Reading, findings: Sequence[Finding], roots: Sequence[Path]) -> str:
+    """All that was found, for a person."""
+    blocks = [
+        _crash_text(crash, number if len(reading.crashes) > 1 else None, roots)
+        for number, crash in enumerate(reading.crashes, 1)
+    ]
+    if not blocks:
+        blocks.append(f"no crash in {reading.lines} {'line' if reading.lines == 1 else 'lines'}")
+    if findings:
+        lines = ["known errors in the text:"]
+        for finding in findings:
+            lines.append(f"  line {finding.line_number}: {finding.meaning}")
+            if finding.cause:
+                lines.append(f"    cause: {finding.cause}")
+            lines += [f"    next:  {step}" for step in finding.next]
+        blocks.append("\n".join(lines))
+    if reading.folded or reading.expired:
+        blocks.append(
+            f"logd left out {reading.folded + reading.expired} lines ({reading.folded} repeated, "
+            f"{reading.expired} expired): what is missing here may have happened"
+        )
+    return "\n\n".join(blocks)
+
+
+def as_dict(reading: Reading, findings: Sequence[Finding], roots: Sequence[Path]) -> dict[str, object]:
+    """All that was found, as `--json` prints it."""
+    return {
+        "lines": reading.lines,
+        "crashes": [_crash_dict(crash, roots) for crash in reading.crashes],
+        "findings": [finding.as_dict() for finding in findings],
+        "left_out_by_logd": {"repeated": reading.folded, "expired": reading.expired},
+    }
+
+
+def _crash_text(crash: Crash, number: int | None, roots: Sequence[Path]) -> str:
+    cause = cause_of(crash)
+    lines = [(f"{number}. " if number else "") + headline(crash)]
+    if crash.abort_message:
+        lines += _labelled("message", crash.abort_message)
+    told = crash.printed_cause if crash.printed_cause not in (None, "null pointer dereference") else None
+    lines += _labelled("cause", f"{told}: {cause.text}" if told else cause.text)
+    own = own_frame(crash)
+    if own is not None:
+        frame, location = own
+        lines += _labelled("where", _where(frame, location))
+        source = excerpt(location, roots) if location else None
+        if source is not None:
+            lines += _source(source)
+    for detail in crash.details:
+        lines += _labelled("detail", detail)
+    for other in crash.others:
+        lines += _labelled("also", f"killed for memory: {other}")
+    if crash.tombstone:
+        lines += _labelled("dump", f"/data/tombstones/{crash.tombstone.rpartition('/')[2]} on the phone")
+    for step in _steps(crash, cause.next):
+        lines += _labelled("next", step)
+    threads = 0
+    for stack in crash.stacks:
+        if stack.title.startswith("thread ") and not stack.title.endswith("created by"):
+            threads += 1
+            if threads > _MOST_THREADS:
+                continue
+        lines += ["", *_stack(stack)]
+    if threads > _MOST_THREADS:
+        lines += ["", f"  {threads - _MOST_THREADS} more threads: --json has them"]
+    return "\n".join(lines)
+
+
+def _crash_dict(crash: Crash, roots: Sequence[Path]) -> dict[str, object]:
+    cause = cause_of(crash)
+    own = own_frame(crash)
+    source = excerpt(own[1], roots) if own and own[1] else None
+    return {
+        "kind": crash.kind,
+        "headline": headline(crash),
+        "signal": crash.signal,
+        "code": crash.code,
+        "fault_address": crash.fault_address,
+        "process": crash.process,
+        "pid": crash.pid,
+        "tid": crash.tid,
+        "thread": crash.thread,
+        "abi": crash.abi,
+        "abort_message": crash.abort_message,
+        "printed_cause": crash.printed_cause,
+        "tool": crash.tool,
+        "what": crash.what,
+        "access": crash.access,
+        "tombstone": crash.tombstone,
+        "when": crash.when,
+        "line": crash.line,
+        "class": cause.kind,
+        "cause": cause.text,
+        "next": _steps(crash, cause.next),
+        "details": crash.details,
+        "also_killed": crash.others,
+        "own": None
+        if own is None
+        else {
+            "frame": own[0].number,
+            "function": own[1].function if own[1] else own[0].function,
+            "file": own[1].file if own[1] else None,
+            "line": own[1].line if own[1] else None,
+        },
+        "source": None
+        if source is None
+        else {"file": str(source.file), "line": source.line, "lines": [list(pair) for pair in source.lines]},
+        "stacks": [stack.as_dict() for stack in crash.stacks],
+    }
+
+
+def _steps(crash: Crash, steps: Sequence[str]) -> list[str]:
+    """What to do next; first of all to find the symbols, where only they are missing."""
+    first: list[str] = []
+    own = own_frame(crash)
+    if own is not None and not own[0].locations:
+        name = own[0].library or (own[0].module or "").rpartition("/")[2]
+        wanted = f" of build-id {own[0].build_id}" if own[0].build_id else ""
+        first.append(f"devkit symbolize --symbols DIR  # a folder with the unstripped {name}{wanted}")
+    elif own is not None and own[1] is not None and own[1].function and crash.kind != KILLED:
+        function = own[1].function.partition("(")[0]
+        if " " not in function and "<" not in function:
+            first.append(f"devkit debug APP -b {function}")
+    return [*first, *steps]
+
+
+def _ids(crash: Crash) -> str:
+    ids = [f"pid {crash.pid}"] if crash.pid is not None and crash.process else []
+    if crash.pid is not None and not ids and crash.kind in (SANITIZER, BACKTRACE):
+        ids = [f"pid {crash.pid}"]
+    if crash.tid is not None and crash.tid != crash.pid:
+        ids.append(f"tid {crash.tid}")
+    return f" ({', '.join(ids)})" if ids else ""
+
+
+def _where(frame: Frame, location: Location | None) -> str:
+    if location is None:
+        module = frame.library or frame.module
+        return f"{frame.function or 'frame'} in {module} (#{frame.number:02d}), without a line"
+    text = location.function or "?"
+    if location.place:
+        text += f" at {location.place}"
+    outer = frame.locations[-1]
+    if outer is not location and outer.function:
+        text += f" (inlined into {outer.function})"
+    return text
+
+
+def _labelled(label: str, text: str) -> list[str]:
+    first, *rest = text.splitlines() or [""]
+    return [f"  {label + ':':<9}{first}", *(f"  {'':<9}{line}" for line in rest)]
+
+
+def _source(source: Excerpt) -> list[str]:
+    width = len(str(source.lines[-1][0]))
+    return [
+        f"           {'>' if number == source.line else ' '} {number:>{width}} | {text}"
+        for number, text in source.lines
+    ]
+
+
+def _stack(stack: Stack) -> list[str]:
+    lines = [f"  {stack.title}:"]
+    for frame in stack.frames:
+        lines += _frame(frame)
+    return lines
+
+
+def _frame(frame: Frame) -> list[str]:
+    """A line for each function, the innermost first; the frame's own words where nothing is known better."""
+    if not frame.locations:
+        why = frame.note if is_own(frame) else None
+        if frame.verdict == MISMATCH:
+            why = f"BUILD-ID MISMATCH: {frame.note}" if frame.note else "BUILD-ID MISMATCH"
+        return [f"    {frame.text.strip()}" + (f"\n        [{why}]" if why else "")]
+    module = frame.library or (frame.module or "").rpartition("/")[2]
+    verdict = {MATCH: "", UNKNOWN: ", build-id unknown", MISMATCH: ", build-id mismatch"}.get(
+        frame.verdict or "", ""
+    )
+    lines = []
+    for at, location in enumerate(frame.locations):
+        mark = f"#{frame.number:02d}" if at == 0 else "   "
+        inlined = " [inlined]" if at < len(frame.locations) - 1 else ""
+        name = (location.function or "?") + inlined
+        place = location.place or "no line"
+        lines.append(
+            f"    {mark} {name:<{_PLACE_WIDTH}} {place}" + ("" if inlined else f"  ({module}{verdict})")
+        )
+    return lines
