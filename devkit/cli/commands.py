@@ -14,9 +14,9 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("demo", "The main job on a virtual phone: build, push, stop at a breakpoint."),
+    "demo": Entry("demo", "The main job on a virtual phone: build, push, hit a breakpoint."),
     "setup": Entry("setup", "Find or install what is needed; ends with the doctor."),
-    "doctor": Entry("doctor", "Check the whole chain, one line a link; names the first broken one."),
+    "doctor": Entry("doctor", "Check the whole chain, one line a link; names the first fault."),
     "init": Entry("init", "Write devkit.yaml for this engine checkout."),
     "build": Entry("build", "Build the engine for the phone or for this machine."),
     "deploy": Entry("deploy", "Push a program and all it needs; only what changed travels."),
@@ -24,7 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "watch": Entry("watch", "Run a program again after each save: build, deploy, rerun.", json=False),
     "results": Entry("results", "Numbers and known errors in a program's saved output."),
     "symbolize": Entry("symbolize", "Crashes of a log: what happened, where, with source lines."),
-    "bench": Entry("bench", "Measure a program on the phone: a matrix of runs, spread, history."),
+    "bench": Entry("bench", "Measure a program on the phone: a matrix of runs, their spread."),
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
     "model": Entry("model", "Check model folders before they travel; fetch them from a hub."),
     "vscode": Entry("vscode", "Write VS Code's settings, debugging and tasks; yours stay."),

@@ -22,6 +22,7 @@ _FAULT = re.compile(r"fault address[:=] ?(0x[0-9a-fA-F]{1,16})")
 # Ids are used again; and a log of days must not fill the memory.
 _MOST_READERS = 4096
 _MOST_CRASHES = 10_000
+_MOST_FRAMES = 1024
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -49,7 +50,7 @@ class _Reader:
         self._words: dict[int | None, str] = {}
         self._kills: list[tuple[Crash, bool]] = []
         self._shell: list[Crash] = []
-        self._bare: Crash | None = None
+        self._bare: dict[int | None, Crash] = {}
         self._stop: str | None = None
         self._waiting: list[Crash] = []
 
@@ -70,14 +71,14 @@ class _Reader:
                 _make_room(self._tombstones)
                 reader = self._tombstones[record.pid] = TombstoneReader(record.pid, self._found)
             if reader.line(text, record.number, record.when):
-                self._bare = None
+                self._bare.pop(record.pid, None)
                 return
         sanitizer = self._sanitizers.get(record.pid)
         if sanitizer is None and ("Sanitizer: " in text or "runtime error: " in text):
             _make_room(self._sanitizers)
             sanitizer = self._sanitizers[record.pid] = SanitizerReader(self._found)
         if sanitizer is not None and sanitizer.line(text, record.number, record.when):
-            self._bare = None
+            self._bare.pop(record.pid, None)
             return
         self._rest(record, text)
 
@@ -107,19 +108,18 @@ class _Reader:
     def _bare_stack(self, record: Record, text: str) -> None:
         """Frames that no report stands around: of a program's own handler, LLDB's bt, cut dumps."""
         if "stop reason" in text and (stop := _STOP_REASON.search(text)):
-            self._stop, self._bare = stop["reason"], None
+            self._stop = stop["reason"]
+            self._bare.pop(record.pid, None)
             return
         frame = parse_frame(text) if "#" in text or "[0x" in text else None
         if frame is None:
             if text.strip() and record.level is None:
-                self._bare = None
+                self._bare.pop(record.pid, None)
             return
-        bare = self._bare
-        fresh = bare is None or bare.dumper != record.pid
-        if not fresh and bare is not None and frame.number == 0 and frame.origin != GLIBC:
-            fresh = True
-        if fresh:
-            bare = self._bare = Crash(
+        bare = self._bare.get(record.pid)
+        if bare is None or (frame.number == 0 and frame.origin != GLIBC):
+            _make_room(self._bare)
+            bare = self._bare[record.pid] = Crash(
                 BACKTRACE, record.number, pid=record.pid, dumper=record.pid, when=record.when
             )
             bare.stacks.append(Stack("backtrace"))
@@ -127,8 +127,8 @@ class _Reader:
                 self._name_stop(bare, self._stop)
             self._stop = None
             self._add(bare)
-        assert bare is not None
-        bare.frames.append(frame)
+        if len(bare.frames) < _MOST_FRAMES:
+            bare.frames.append(frame)
 
     @staticmethod
     def _name_stop(crash: Crash, reason: str) -> None:

@@ -113,11 +113,13 @@ class TombstoneReader:
             self._skip = False
             self._open(crash, f"{'freed' if owner['what'].startswith('d') else 'allocated'} by")
             return True
-        if self._skip or "#" not in text or "pc" not in text:
+        if "#" not in text or "pc" not in text:
             return False
         frame = parse_frame(text)
         if frame is None or frame.origin != DEBUGGERD:
             return False
+        if self._skip:
+            return True
         if self._stack is None:
             self._open(crash, f"thread {self._thread}" if self._other_thread else "backtrace")
         if self._stack is not None and len(self._stack.frames) < _MOST_FRAMES:

@@ -1,0 +1,124 @@
+"""Parsers meet anything: no exception, no lost line, and twice the text takes twice the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from devkit.crashes import KnownErrors, as_dict, as_text, read_crashes, read_records
+from devkit.crashes.frames import parse_frame
+
+# Pieces of real lines in any order reach further into the parsers than random characters do.
+PIECES = st.sampled_from(
+    [
+        "05-14 10:22:31.402 12370 12370 F DEBUG   : ", "2026-05-14 10:22:31.402 7-7/? A/",
+        "F/DEBUG   (12370): ", "[ 05-14 10:22:31.402 7:7 F/DEBUG ]", "*** " * 16, "--- " * 16,
+        "pid: 1, tid: 2, name: x  >>> y <<<", "signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr ",
+        "0x", "--------", "backtrace:", "      #00 pc ", "00000000000004cc", "  /d/l.so", " (offset 0x",
+        ")", " (f+", " (BuildId: ", "Abort message: '", "'", "Cause: ", "==1==ERROR: AddressSanitizer: ",
+        "READ of size 4 at ", "allocated by thread T0 here:", "freed by thread 7:", "    #0 0x7a ",
+        "(/d/l.so+0x", "in f ", "/a.c:1:2", ": runtime error: ", "Fatal signal 11 (SIGSEGV)", ", pid 7 (",
+        " in tid ", "Kill 'x' (7), uid 2000", "Out of memory: Killed process 1 (", "Killed", "\n", " ", "(",
+        "* thread #1, stop reason = signal ", "frame #0: 0x1 a`b + 1 at c:2", "./p(+0x1) [0x1]", "\x1b[0m",
+        "\0", "٣",
+    ]
+)  # fmt: skip
+TEXTS = st.lists(PIECES | st.text(max_size=12), max_size=60).map("".join)
+
+
+def everything(text: str) -> None:
+    known = KnownErrors()
+    lines = text.split("\n")
+    reading = read_crashes(lines, known.take)
+    assert reading.lines <= len(lines)
+    as_text(reading, known.found(), [])
+    as_dict(reading, known.found(), [])
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXTS)
+def test_pieces_of_reports_in_any_order(text: str) -> None:
+    everything(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=2000))
+def test_random_bytes(data: bytes) -> None:
+    everything(data.decode("utf-8", "replace"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(alphabet=st.characters(blacklist_characters="\n\r\0\x1b"), max_size=80), max_size=30))
+def test_no_line_is_lost(lines: list[str]) -> None:
+    """Each line is a record of its number, a header of its own, or the blank line that ends one."""
+    kept = {record.number: record for record in read_records(lines)}
+    for number, line in enumerate(lines, 1):
+        if number not in kept:
+            assert line == "" or line.startswith("[ ")
+        elif kept[number].marker is None:
+            assert kept[number].text in line
+
+
+EVIL: list[Callable[[int], str]] = [
+    lambda n: " " * n,
+    lambda n: "a" * n,
+    lambda n: "(" * n,
+    lambda n: "#00 pc 10  /l.so " + " (" * (n // 2),
+    lambda n: "#00 pc 10  /l.so" + " (offset 0x" * (n // 11),
+    lambda n: "#0 0x1 in " + "f (" * (n // 3) + "+0x1)",
+    lambda n: "#0 0x1 in " + " /a:1" * (n // 5),
+    lambda n: "==1==ERROR: AddressSanitizer: " + " on " * (n // 4),
+    lambda n: "05-14 10:22:31.402 7 7 F " + "x " * (n // 2),
+    lambda n: "2026-05-14 10:22:31.402 7-7 " + "x " * (n // 2),
+    lambda n: "pid: 1, tid: 2, name: " + " >>> " * (n // 5),
+    lambda n: "Fatal signal 11 (SIGSEGV) in tid 1 (" + ")," * (n // 2),
+    lambda n: "./a(" * (n // 4) + "[0x",
+    lambda n: "frame #0: 0x1 " + "`at " * (n // 4),
+    lambda n: "Kill 'x'" * (n // 8) + " ill",
+    lambda n: "Out of memory " * (n // 14),
+    lambda n: ': assertion "' * (n // 13),
+    lambda n: "-" * n + " PROCESS ENDED ",
+    lambda n: "uid=1 chatty " * (n // 13),
+    lambda n: "V/" + "( " * (n // 2),
+]
+
+
+@pytest.mark.parametrize("number", range(len(EVIL)))
+def test_a_long_line_takes_no_more_than_linear_time(number: int) -> None:
+    def seconds(size: int) -> float:
+        line = EVIL[number](size)
+        texts = [line, f"05-14 10:22:31.402 7 7 F DEBUG   : {line}"]
+        best = 10.0
+        for _ in range(3):
+            start = time.process_time()
+            for text in texts:
+                read_crashes([text])
+                parse_frame(text[:8192])
+            best = min(best, time.process_time() - start)
+        return best
+
+    # A quadratic one takes seconds for a line of a million characters.
+    assert seconds(1_000_000) < 0.25
+
+
+def test_a_log_of_many_crashes_takes_linear_time() -> None:
+    block = [
+        "05-14 10:22:31.104 {0} {0} F libc    : Fatal signal 11 (SIGSEGV), code 1 (SEGV_MAPERR), fault addr"
+        " 0x0 in tid {0} (p), pid {0} (p)",
+        "05-14 10:22:31.402 {1} {1} F DEBUG   : pid: {0}, tid: {0}, name: p  >>> ./p <<<",
+        "05-14 10:22:31.402 {1} {1} F DEBUG   : backtrace:",
+        *["05-14 10:22:31.402 {1} {1} F DEBUG   :       #00 pc 00000000000004cc  /d/l.so (f+8)"] * 8,
+    ]
+
+    def seconds(count: int) -> float:
+        lines = [line.format(1000 + n, 100_000 + n) for n in range(count) for line in block]
+        start = time.process_time()
+        assert len(read_crashes(lines).crashes) == count
+        return time.process_time() - start
+
+    seconds(50)
+    assert seconds(4000) < 14 * max(seconds(500), 0.01)
