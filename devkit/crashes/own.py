@@ -18,6 +18,8 @@ _SYSTEM_LIBRARIES = re.compile(
     r"(?:libc|libm|libdl|liblog|libpthread|libc\+\+|libc\+\+_shared|libc\+\+abi|libstdc\+\+|libgcc_s|libunwind|libomp|libart)\.so"
     r"|libclang_rt\.|lib[alt]?(?:hw)?san\b|libasan|libubsan|linker(?:64)?$|ld-(?:linux|android|musl)"
 )
+# Sources of the system and of compilers, as their debug information has them.
+_SYSTEM_SOURCES = ("../", "/usr/include/", "/usr/lib/", "/buildbot/", "/build/", "/src/libsanitizer/")
 # The standard library's own, inlined into everything; what runs between an error and its report.
 _NOT_OWN = re.compile(
     r"(?:std|__gnu_cxx|__cxxabiv1|__sanitizer|__asan|__hwasan|__ubsan|__interception)::"
@@ -41,14 +43,17 @@ class Excerpt:
 def own_frame(crash: Crash) -> tuple[Frame, Location | None] | None:
     """The first frame in the user's code, and the innermost location in it that is not the library's."""
     for frame in crash.frames:
-        if not is_own(frame):
+        # A report that came with its lines names no file for them.
+        if not is_own(frame) and not (frame.module is None and frame.locations):
             continue
         if not frame.locations:
             if frame.function and _NOT_OWN.match(frame.function):
                 continue
             return frame, None
         for location in frame.locations:
-            if not (location.function and _NOT_OWN.match(location.function)):
+            if location.function and _NOT_OWN.match(location.function):
+                continue
+            if not (location.file or "").startswith(_SYSTEM_SOURCES):
                 return frame, location
     return None
 

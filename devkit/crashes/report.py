@@ -185,9 +185,7 @@ def _where(frame: Frame, location: Location | None) -> str:
     if location is None:
         module = frame.library or frame.module
         return f"{frame.function or 'frame'} in {module} (#{frame.number:02d}), without a line"
-    text = location.function or "?"
-    if location.place:
-        text += f" at {location.place}"
+    text = " at ".join(filter(None, (location.function, location.place))) or "?"
     outer = frame.locations[-1]
     if outer is not location and outer.function:
         text += f" (inlined into {outer.function})"

@@ -10,15 +10,17 @@ import re
 from collections.abc import Callable
 
 from devkit.crashes.frames import parse_frame
-from devkit.crashes.model import ACCESS, SANITIZED, SANITIZER, Crash, Stack
+from devkit.crashes.model import ACCESS, SANITIZED, SANITIZER, Crash, Frame, Stack
+from devkit.symbols import Location
 
 _START = re.compile(
     r"\s{0,8}==(?P<pid>\d{1,9})==\s?(?:ERROR|WARNING): (?P<tool>\w{1,30}Sanitizer)(?:: (?P<rest>.*))?$"
 )
+_PLACE = re.compile(r"(?P<file>.{1,1000}):(?P<line>\d{1,9}):(?P<column>\d{1,9})$")
 _THREADS = re.compile(
     r"\s{0,8}WARNING: (?P<tool>ThreadSanitizer): (?P<rest>.{1,200}?) \(pid=(?P<pid>\d{1,9})\)"
 )
-_UNDEFINED = re.compile(r"(?P<place>\S{1,1000}): runtime error: (?P<rest>.*)$")
+_UNDEFINED = re.compile(r"(?P<place>.{1,1000}?): runtime error: (?P<rest>.*)$")
 _ACCESS = re.compile(
     r"\s{0,8}(?P<access>(?:READ|WRITE) of size \d{1,20})\b.*?(?:thread (?P<thread>T\d{1,9}))?$"
 )
@@ -52,6 +54,7 @@ class SanitizerReader:
         self._crash: Crash | None = None
         self._stack: Stack | None = None
         self._title = ACCESS
+        self._place_only = False  # UBSan names the place; a stack comes with print_stacktrace=1 only
 
     def line(self, text: str, number: int, when: str | None) -> bool:
         """Take a line; whether it belongs to a report."""
@@ -67,8 +70,11 @@ class SanitizerReader:
                 crash = Crash(SANITIZER, number, tool="UndefinedBehaviorSanitizer", when=when)
                 self._begin(crash, "")
                 crash.what = undefined["rest"][:400]
-                if not undefined["place"].startswith("<unknown>"):
-                    crash.details.append(f"at {undefined['place']}")
+                if place := _PLACE.match(undefined["place"]):
+                    location = Location(None, place["file"], int(place["line"]), int(place["column"]))
+                    frame = Frame(0, text, SANITIZED, locations=(location,))
+                    crash.stacks.append(Stack(ACCESS, [frame]))
+                    self._place_only = True
                 return True
         crash_now = self._crash
         return crash_now is not None and self._part(crash_now, text)
@@ -82,11 +88,15 @@ class SanitizerReader:
         if address := _ADDRESS.search(rest):
             crash.fault_address = hex(int(address[1] or address[2], 16))
         self._crash, self._stack, self._title = crash, None, ACCESS
+        self._place_only = False
         self._found(crash)
 
     def _part(self, crash: Crash, text: str) -> bool:
         frame = parse_frame(text) if "#" in text else None
         if frame is not None and frame.origin == SANITIZED:
+            if self._place_only:
+                crash.stacks.clear()
+                self._place_only = False
             if self._stack is None or frame.number == 0:
                 self._stack = Stack(self._title)
                 if len(crash.stacks) < _MOST_STACKS:
