@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from devkit.crashes.model import DEBUGGERD, GLIBC, LLDB, SANITIZED, Frame
+from devkit.crashes.model import BARE, DEBUGGERD, GLIBC, LLDB, SANITIZED, Frame
 from devkit.symbols import Location
 
 # `      #00 pc 00000000000004cc  ` and, in an ANR's stacks, `  native: #00 pc ...`.
@@ -14,6 +14,10 @@ _GLIBC = re.compile(
     r"\s{0,40}(?:\[?#?(?P<number>\d{1,4})\]?[:.)]? {1,8})?(?P<module>[^\s()\[][^()\[]{0,1000})"
     r"\((?P<function>[^()+]{0,2000})(?:\+0x(?P<offset>[0-9a-fA-F]{1,16}))?\)"
     r" ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
+)
+# `#3 0x7a123454cc`, `[03] 0x7a123454cc`, `3: 0x7a123454cc`: what a program's own handler prints.
+_BARE = re.compile(
+    r"\s{0,40}\[?#?(?P<number>\d{1,4})[\]:.)]{0,2} {1,8}0x(?P<address>[0-9a-fA-F]{6,16})\s{0,8}$"
 )
 _LLDB = re.compile(
     r"\s{0,40}(?:\* )?frame #(?P<number>\d{1,4}): 0x(?P<address>[0-9a-fA-F]{1,16})"
@@ -33,6 +37,8 @@ def parse_frame(text: str) -> Frame | None:
     if "#" in text:
         if match := _DEBUGGERD.match(text):
             return _debuggerd(text, match)
+        if not (text.endswith(")") or " in " in text) and (match := _BARE.match(text)):
+            return Frame(int(match["number"]), text, BARE, address=int(match["address"], 16))
         if match := _SANITIZER.match(text):
             return _sanitizer(text, match)
         if "frame #" in text and (match := _LLDB.match(text)):
@@ -50,6 +56,8 @@ def parse_frame(text: str) -> Frame | None:
             function=function,
             function_offset=offset if function else None,
         )
+    if "0x" in text and len(text) < 100 and (match := _BARE.match(text)):
+        return Frame(int(match["number"]), text, BARE, address=int(match["address"], 16))
     return None
 
 

@@ -18,6 +18,7 @@ DEBUGGERD = "debuggerd"
 SANITIZED = "sanitizer"
 GLIBC = "backtrace"
 LLDB = "lldb"
+BARE = "address"
 
 # Verdicts on the file that a frame's lines come from.
 MATCH = "match"
@@ -34,7 +35,7 @@ class Frame:
     Attributes:
         number: as printed.
         text: the line as printed, without its header.
-        origin: DEBUGGERD, SANITIZED, GLIBC or LLDB.
+        origin: DEBUGGERD, SANITIZED, GLIBC, LLDB or BARE.
         pc: the address in the module, as printed; None where the line names none.
         address: the address in the process.
         module: path of the file as the phone has it; None for what is no file.

@@ -9,7 +9,8 @@ from typing import TypeVar
 from devkit.crashes.endings import fatal_line, last_words, memory_kill, shell_word
 from devkit.crashes.frames import parse_frame
 from devkit.crashes.headers import Record, read_records
-from devkit.crashes.model import BACKTRACE, GLIBC, KILLED, LLDB, SIGNAL, Crash, Reading, Stack
+from devkit.crashes.mappings import Mappings
+from devkit.crashes.model import BACKTRACE, BARE, GLIBC, KILLED, LLDB, SIGNAL, Crash, Reading, Stack
 from devkit.crashes.sanitizers import SanitizerReader
 from devkit.crashes.tombstones import TombstoneReader
 
@@ -23,6 +24,7 @@ _FAULT = re.compile(r"fault address[:=] ?(0x[0-9a-fA-F]{1,16})")
 _MOST_READERS = 4096
 _MOST_CRASHES = 10_000
 _MOST_FRAMES = 1024
+_FEWEST_ADDRESSES = 3
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
@@ -52,6 +54,7 @@ class _Reader:
         self._shell: list[Crash] = []
         self._bare: dict[int | None, Crash] = {}
         self._stop: str | None = None
+        self._maps: dict[int | None, Mappings] = {}
         self._waiting: list[Crash] = []
 
     def take(self, record: Record) -> None:
@@ -102,8 +105,21 @@ class _Reader:
                 self._waiting.pop(0).tombstone = written[1]
         elif record.level is None and (word := shell_word(text, record.number)):
             self._shell.append(word)
-        else:
+        elif not self._map_line(record.pid, text):
             self._bare_stack(record, text)
+
+    def _map_line(self, pid: int | None, text: str) -> bool:
+        if "xp " not in text and "xs " not in text:
+            return False
+        maps = self._maps.get(pid)
+        if maps is None:
+            maps = Mappings()
+            if maps.line(text):
+                _make_room(self._maps)
+                self._maps[pid] = maps
+                return True
+            return False
+        return maps.line(text)
 
     def _bare_stack(self, record: Record, text: str) -> None:
         """Frames that no report stands around: of a program's own handler, LLDB's bt, cut dumps."""
@@ -111,16 +127,17 @@ class _Reader:
             self._stop = stop["reason"]
             self._bare.pop(record.pid, None)
             return
-        frame = parse_frame(text) if "#" in text or "[0x" in text else None
+        frame = parse_frame(text) if "0x" in text or "#" in text else None
         if frame is None:
-            if text.strip() and record.level is None:
-                self._bare.pop(record.pid, None)
+            bare = self._bare.get(record.pid)
+            if bare is not None and text.strip() and bare.tid == record.tid:
+                del self._bare[record.pid]  # the thread has gone on to something else
             return
         bare = self._bare.get(record.pid)
         if bare is None or (frame.number == 0 and frame.origin != GLIBC):
             _make_room(self._bare)
             bare = self._bare[record.pid] = Crash(
-                BACKTRACE, record.number, pid=record.pid, dumper=record.pid, when=record.when
+                BACKTRACE, record.number, pid=record.pid, tid=record.tid, dumper=record.pid, when=record.when
             )
             bare.stacks.append(Stack("backtrace"))
             if frame.origin == LLDB and self._stop:
@@ -166,7 +183,11 @@ class _Reader:
             self._reading.crashes.append(crash)
 
     def finish(self) -> Reading:
-        crashes = _without_repeats(self._reading.crashes)
+        for crash in self._reading.crashes:
+            maps = self._maps.get(crash.dumper if crash.kind == BACKTRACE else crash.pid)
+            if maps is not None:
+                maps.explain(crash)
+        crashes = [c for c in _without_repeats(self._reading.crashes) if not _is_noise(c)]
         own = [crash for crash, mine in self._kills if mine]
         if not own and not crashes:
             own = [crash for crash, _ in self._kills][-1:]
@@ -182,6 +203,15 @@ class _Reader:
         crashes.sort(key=lambda crash: crash.line)
         self._reading.crashes = crashes
         return self._reading
+
+
+def _is_noise(crash: Crash) -> bool:
+    """One or two numbered addresses of nothing known are a list in somebody's log."""
+    return (
+        crash.kind == BACKTRACE
+        and len(crash.frames) < _FEWEST_ADDRESSES
+        and all(frame.origin == BARE and frame.module is None for frame in crash.frames)
+    )
 
 
 def _victim(crash: Crash) -> str:

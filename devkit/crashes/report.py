@@ -8,6 +8,7 @@ from pathlib import Path
 from devkit.crashes.causes import cause_of
 from devkit.crashes.model import (
     BACKTRACE,
+    BARE,
     KILLED,
     MATCH,
     MISMATCH,
@@ -160,6 +161,8 @@ def _crash_dict(crash: Crash, roots: Sequence[Path]) -> dict[str, object]:
 def _steps(crash: Crash, steps: Sequence[str]) -> list[str]:
     """What to do next; first of all to find the symbols, where only they are missing."""
     first: list[str] = []
+    if crash.kind == BACKTRACE and all(f.origin == BARE and f.module is None for f in crash.frames):
+        first.append("print /proc/self/maps, or dladdr() of each: addresses mean nothing without the map")
     own = own_frame(crash)
     if own is not None and not own[0].locations:
         name = own[0].library or (own[0].module or "").rpartition("/")[2]

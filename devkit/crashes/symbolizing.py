@@ -11,7 +11,7 @@ from pathlib import Path
 
 from devkit.crashes.archives import Archives
 from devkit.crashes.frames import is_file, split_module
-from devkit.crashes.model import DEBUGGERD, GLIBC, LLDB, MATCH, MISMATCH, UNKNOWN, Crash, Frame
+from devkit.crashes.model import BARE, DEBUGGERD, GLIBC, LLDB, MATCH, MISMATCH, UNKNOWN, Crash, Frame
 from devkit.errors import UsageError
 from devkit.symbols import ElfInfo, Location, SymbolIndex, Symbolizer
 from devkit.symbols.addresses import address_of_function, mapped_address
@@ -182,6 +182,11 @@ def _addresses(frame: Frame, info: ElfInfo, in_archive: bool) -> tuple[int, ...]
         return (start + frame.function_offset - back,) if start is not None else ()
     if frame.pc is None:
         return ()
+    if frame.origin == BARE:
+        # Nobody said whether the first is where it stopped, or the return address of backtrace()'s caller:
+        # one byte before a return address is the call, and one before a stop is mostly the same line.
+        place = mapped_address(info.path, frame.offset or 0, frame.pc)
+        return () if place is None else (place - 1,)
     # debuggerd and the sanitizers have gone back to the call already.
     if frame.origin == DEBUGGERD and frame.offset and not in_archive:
         # Up to Android 9 a pc counts from the mapping where that one does not begin with the ELF header.

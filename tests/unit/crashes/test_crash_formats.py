@@ -299,3 +299,12 @@ def test_the_first_own_frame_skips_what_everybody_calls() -> None:
     )
     found = own_frame(crash)
     assert found is not None and found[0].number == 3
+
+
+def test_addresses_here_and_there_in_a_log_are_no_stack() -> None:
+    lines = []
+    for number in range(9):
+        lines.append(f"05-14 10:22:31.402    70    71 I app     : [{number % 3}] 0x7a12345678")
+        lines.append("05-14 10:22:31.402    70    71 I app     : next")
+        lines.append("05-14 10:22:31.402    70    72 I app     : another thread")
+    assert read_crashes(lines).crashes == []
