@@ -9,7 +9,7 @@ from importlib import import_module
 
 from benchmarks.report import Measure, table
 
-NAMES = ("startup", "build", "deploy", "debug_loop", "tunnel", "tunnel_modes", "tunnel_recovery")
+NAMES = ("startup", "build", "deploy", "symbolize", "debug_loop", "tunnel", "tunnel_modes", "tunnel_recovery")
 
 
 def main() -> int:

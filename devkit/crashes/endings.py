@@ -44,7 +44,6 @@ _LAST_WORDS = re.compile(
     r"|Scudo ERROR: .*|Pointer tag for .*|\S.{0,500}: assertion \".*\" failed.*"
     r"|.{0,500}: Assertion [`'].*' failed\.?|stack corruption detected.*)$"
 )
-_WORTH_A_LOOK = ("terminat", "FORTIFY", "Scudo", "Pointer tag", "ssertion", "stack corruption")
 
 
 def fatal_line(text: str, number: int) -> Crash | None:
@@ -105,6 +104,15 @@ def shell_word(text: str, number: int) -> Crash | None:
 
 def last_words(text: str) -> str | None:
     """The reason that a process prints before it aborts."""
-    if not any(word in text for word in _WORTH_A_LOOK) or not (match := _LAST_WORDS.match(text)):
+    # Plain tests are several times as fast as one expression for all.
+    worth_a_look = (
+        "terminat" in text
+        or "FORTIFY" in text
+        or "Scudo" in text
+        or "Pointer tag" in text
+        or "ssertion" in text
+        or "stack corruption" in text
+    )
+    if not worth_a_look or not (match := _LAST_WORDS.match(text)):
         return None
     return match["text"]

@@ -31,7 +31,7 @@ class Mappings:
         return True
 
     def explain(self, crash: Crash) -> None:
-        """Give the frames that are bare addresses the file they are in, and their distance into its mapping."""
+        """Give bare addresses the file they are in, and their distance into its mapping."""
         if not self._found:
             return
         ordered = sorted(self._found)

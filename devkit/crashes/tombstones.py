@@ -34,7 +34,7 @@ _MOST_ABORT_LINES = 60
 _MOST_FRAMES = 1024
 _MOST_STACKS = 512
 # Sections behind the stacks. What they hold looks like frames and log lines, and is neither.
-_END = ("stack:", "memory near ", "memory map", "open files:", "Note: multiple potential causes")
+_END = ("stack:", "memory near ", "memory map", "open files:")
 _CAUSE = "Cause: "
 
 
