@@ -18,7 +18,10 @@ from devkit.crashes.tombstones import TombstoneReader
 _DUMP_TAGS = {"DEBUG", "crash_dump64", "crash_dump32", "debuggerd", "debuggerd64"}
 _WRITTEN = re.compile(r"Tombstone written to: (\S{1,200})")
 _CHATTY = re.compile(r"uid=\d{1,9}\b.{0,200} (?P<what>identical|expire) (?P<count>\d{1,9}) lines?")
-_STOP_REASON = re.compile(r"stop reason = (?:signal )?(?P<reason>[^\n]{1,200})")
+_STOP_REASON = re.compile(
+    r"thread #\d{1,9}(?:, name = '(?P<thread>[^']{1,64})')?"
+    r".{0,200}?stop reason = (?:signal )?(?P<reason>.{1,200})"
+)
 _FAULT = re.compile(r"fault address[:=] ?(0x[0-9a-fA-F]{1,16})")
 # Ids are used again; and a log of days must not fill the memory.
 _MOST_READERS = 4096
@@ -53,7 +56,7 @@ class _Reader:
         self._kills: list[tuple[Crash, bool]] = []
         self._shell: list[Crash] = []
         self._bare: dict[int | None, Crash] = {}
-        self._stop: str | None = None
+        self._stop: tuple[str | None, str] | None = None
         self._maps: dict[int | None, Mappings] = {}
         self._waiting: list[Crash] = []
 
@@ -124,7 +127,7 @@ class _Reader:
     def _bare_stack(self, record: Record, text: str) -> None:
         """Frames that no report stands around: of a program's own handler, LLDB's bt, cut dumps."""
         if "stop reason" in text and (stop := _STOP_REASON.search(text)):
-            self._stop = stop["reason"]
+            self._stop = (stop["thread"], stop["reason"])
             self._bare.pop(record.pid, None)
             return
         frame = parse_frame(text) if "0x" in text or "#" in text else None
@@ -141,16 +144,18 @@ class _Reader:
             )
             bare.stacks.append(Stack("backtrace"))
             if frame.origin == LLDB and self._stop:
-                self._name_stop(bare, self._stop)
+                self._name_stop(bare, *self._stop)
             self._stop = None
             self._add(bare)
         if len(bare.frames) < _MOST_FRAMES:
             bare.frames.append(frame)
 
     @staticmethod
-    def _name_stop(crash: Crash, reason: str) -> None:
+    def _name_stop(crash: Crash, thread: str | None, reason: str) -> None:
         if found := re.match(r"SIG[A-Z0-9]{2,8}", reason):
             crash.kind, crash.signal = SIGNAL, found[0]
+        if thread:
+            crash.thread = thread
         if fault := _FAULT.search(reason):
             crash.fault_address = hex(int(fault[1], 16))
         crash.details.append(f"stop reason: {reason.strip()}")

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from devkit.symbols.elf_file import ElfFile
+from devkit.symbols.functions import qualified_name
 
 _PT_LOAD = 1
 _PAGE_BYTES = 4096
@@ -43,13 +44,31 @@ def _functions(file: Path, _mtime_ns: int) -> dict[str, int]:
     return found
 
 
+@lru_cache(maxsize=64)
+def _readable(file: Path, mtime_ns: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for symbol, address in _functions(file, mtime_ns).items():
+        name = qualified_name(symbol) if symbol.startswith("_Z") else None
+        if name is not None and found.setdefault(name, address) != address:
+            found[name] = 0  # overloads
+    return found
+
+
 def address_of_function(file: Path, name: str) -> int | None:
-    """The virtual address where a function begins, by its name as the linker has it; None if that is open."""
+    """The virtual address where a function begins; None if it has none, or the name stands for several.
+
+    Args:
+        name: as the linker has it, or as people read it: `kit::decode(kit::Step*)`.
+    """
     try:
         changed = file.stat().st_mtime_ns
     except OSError:
         return None
-    return _functions(file, changed).get(name.partition("@")[0]) or None
+    name = name.partition("@")[0]
+    found = _functions(file, changed).get(name)
+    if found is None and ("::" in name or "(" in name):
+        found = _readable(file, changed).get(name.partition("(")[0])
+    return found or None
 
 
 def mapped_address(file: Path, offset: int, distance: int) -> int | None:

@@ -235,3 +235,19 @@ def test_the_stripped_file_alone_names_exported_functions() -> None:
     assert [frame.verdict for frame in crash.frames[:3]] == [MATCH] * 3
     assert crash.frames[2].locations[0].function == "kit_run" and crash.frames[2].locations[0].line is None
     assert crash.kind == SIGNAL
+
+
+def test_names_that_lldb_shows_without_a_line_are_found(folders: SymbolFolders) -> None:
+    """Above the first frame LLDB shows return addresses, as it shows registers: the call is before them."""
+    lines = [
+        "* thread #3, name = 'worker', stop reason = signal SIGSEGV: address not mapped to object",
+        "  * frame #0: 0x0000007a12345514 libllm.so`kit::decode(kit::Step*) + 48",
+        "    frame #1: 0x0000007a12345564 libllm.so`kit_run + 16",
+        "    frame #2: 0x0000007b12345000 libc.so`__libc_init + 104",
+    ]
+    (crash,) = read_crashes(lines).crashes
+    assert (crash.signal, crash.thread) == ("SIGSEGV", "worker")
+    symbolize([crash], folders, Symbolizer())
+    right = expected("I1")["symbols"]
+    assert [shown(frame) for frame in crash.frames[:2]] == [right["0x514"], right["0x560"]]
+    assert [frame.verdict for frame in crash.frames[:2]] == [UNKNOWN, UNKNOWN]
