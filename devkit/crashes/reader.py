@@ -52,6 +52,7 @@ class _Reader:
         self._tombstones: dict[int | None, TombstoneReader] = {}
         self._sanitizers: dict[int | None, SanitizerReader] = {}
         self._fatal: dict[tuple[int | None, int | None], Crash] = {}
+        self._dumped: dict[tuple[int | None, int | None], None] = {}
         self._words: dict[int | None, str] = {}
         self._kills: list[tuple[Crash, bool]] = []
         self._shell: list[Crash] = []
@@ -93,6 +94,8 @@ class _Reader:
             fatal.pid = fatal.pid or record.pid
             fatal.tid = fatal.tid or record.tid
             fatal.when = record.when
+            if (fatal.pid, fatal.tid) in self._dumped:
+                return  # the log at the end of its own tombstone
             _make_room(self._fatal)
             self._fatal[fatal.pid, fatal.tid] = fatal
             self._add(fatal)
@@ -163,6 +166,8 @@ class _Reader:
     def _found(self, crash: Crash) -> None:
         self._waiting.append(crash)
         del self._waiting[:-64]
+        _make_room(self._dumped)
+        self._dumped[crash.pid, crash.tid] = None
         # The line that announced it is the same crash.
         announced = self._fatal.pop((crash.pid, crash.tid), None)
         if announced is not None:
