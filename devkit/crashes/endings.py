@@ -42,7 +42,8 @@ _SHELL_SIGNALS = {
 _LAST_WORDS = re.compile(
     r"\s{0,8}(?:libc\+\+abi: )?(?P<text>terminating (?:with|due to) .*|terminate called .*|FORTIFY: .*"
     r"|Scudo ERROR: .*|Pointer tag for .*|\S.{0,500}: assertion \".*\" failed.*"
-    r"|.{0,500}: Assertion [`'].*' failed\.?|stack corruption detected.*)$"
+    r"|.{0,500}: Assertion [`'].*' failed\.?|stack corruption detected.*"
+    r"|\*\*\* stack smashing detected.*|(?:free|malloc|realloc|munmap_chunk)\(\): .*)$"
 )
 
 
@@ -112,6 +113,8 @@ def last_words(text: str) -> str | None:
         or "Pointer tag" in text
         or "ssertion" in text
         or "stack corruption" in text
+        or "stack smashing" in text
+        or "(): " in text
     )
     if not worth_a_look or not (match := _LAST_WORDS.match(text)):
         return None

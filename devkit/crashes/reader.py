@@ -110,6 +110,9 @@ class _Reader:
             if self._waiting and (written := _WRITTEN.search(text)):
                 self._waiting.pop(0).tombstone = written[1]
         elif record.level is None and (word := shell_word(text, record.number)):
+            words = self._words.pop(record.pid, None)
+            if word.signal == "SIGABRT":
+                word.abort_message = words
             self._shell.append(word)
         elif not self._map_line(record.pid, text):
             self._bare_stack(record, text)

@@ -308,3 +308,23 @@ def test_addresses_here_and_there_in_a_log_are_no_stack() -> None:
         lines.append("05-14 10:22:31.402    70    71 I app     : next")
         lines.append("05-14 10:22:31.402    70    72 I app     : another thread")
     assert read_crashes(lines).crashes == []
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("*** stack smashing detected ***: terminated", "stack corruption"),
+        ("free(): double free detected in tcache 2", "heap corruption (glibc)"),
+        ("malloc(): corrupted top size", "heap corruption (glibc)"),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", "uncaught C++ exception"),
+        ("llm_demo: a.cpp:7: void f(int): Assertion `x > 0' failed.", "failed assertion"),
+        ("libc++abi: terminating due to uncaught exception of type int", "uncaught C++ exception"),
+    ],
+)
+def test_last_words_before_the_shell_or_the_fatal_line(words: str, kind: str) -> None:
+    (by_shell,) = read_crashes([words, "Aborted"]).crashes
+    fatal = "libc: Fatal signal 6 (SIGABRT), code -6 (SI_TKILL) in tid 7 (p), pid 7 (p)"
+    (by_libc,) = read_crashes([f"E/app(    7): {words}", f"F/libc(    7): {fatal[6:]}"]).crashes
+    for crash in (by_shell, by_libc):
+        assert crash.abort_message == words.removeprefix("libc++abi: ")
+        assert cause_of(crash).kind == kind
