@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from devkit.crashes.headers import Record
 from devkit.results import NOTE, Finding
-from devkit.results.findings import Finder, load_table
+from devkit.results.findings import Finder, load_table, with_app
 
 # Sanitizers' reports are crashes here.
 _TOLD_ELSEWHERE = {"sanitizer"}
@@ -30,6 +30,7 @@ class KnownErrors:
         """First causes before what follows from them, else in the order of the lines."""
         self._look()
         found = [f for f in self._finder.found() if f.severity != NOTE and f.kind not in _TOLD_ELSEWHERE]
+        found = [with_app(finding, "APP") for finding in found]  # a text does not say which app it is
         return sorted(found, key=lambda f: f.consequence)
 
     def _look(self) -> None:

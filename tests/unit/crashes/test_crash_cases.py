@@ -205,6 +205,8 @@ def test_c5_messages_of_the_linker() -> None:
     right = expected("C5")
     found = known.found()
     assert [finding.kind for finding in found] == [entry["kind"] for entry in right]
+    text = as_text(reading, found, [])
+    assert "no crash in 6 lines" in text and "devkit deploy APP" in text and "{" not in text
     for finding, entry in zip(found, right, strict=True):
         for name in ("library", "user", "symbol"):
             if name in entry:
