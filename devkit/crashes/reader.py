@@ -202,7 +202,7 @@ class _Reader:
                 maps.explain(crash)
         crashes = [c for c in _without_repeats(self._reading.crashes) if not _is_noise(c)]
         own = [crash for crash, mine in self._kills if mine]
-        if not own and not crashes:
+        if not own and not crashes and not self._shell:
             own = [crash for crash, _ in self._kills][-1:]
         others = [c for c, _ in self._kills if c not in own]
         for crash in own:
@@ -211,7 +211,7 @@ class _Reader:
         told = {crash.signal for crash in crashes}
         crashes += [word for word in self._shell if word.signal not in told]
         for crash in crashes:
-            if crash.kind != KILLED and not crash.others:
+            if not crash.others and (crash.kind != KILLED or crash.tool is None):
                 crash.others = [_victim(c) for c in others[-5:]]
         crashes.sort(key=lambda crash: crash.line)
         self._reading.crashes = crashes

@@ -121,8 +121,9 @@ def _look_up(frame: Frame, crash: Crash, folders: SymbolFolders, told: dict[tupl
     info, verdict, note = _choose(build_id, name, packed, crash, folders)
     if name is None and info is not None:
         name = info.soname or info.path.name
-    if frame.locations and verdict != MISMATCH:
-        note, info = None, None  # it came with its lines
+    if frame.locations:
+        # It came with its lines, whatever lies here.
+        info, verdict, note = None, MATCH if verdict == MATCH else UNKNOWN, None
     frame = replace(frame, verdict=verdict, note=note, library=name, build_id=build_id)
     if info is None:
         return _Asked(frame)

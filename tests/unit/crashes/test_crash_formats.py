@@ -328,3 +328,9 @@ def test_last_words_before_the_shell_or_the_fatal_line(words: str, kind: str) ->
     for crash in (by_shell, by_libc):
         assert crash.abort_message == words.removeprefix("libc++abi: ")
         assert cause_of(crash).kind == kind
+
+
+def test_another_app_that_was_killed_is_not_the_one_the_shell_speaks_of() -> None:
+    lines = ["I/lowmemorykiller(  300): Kill 'com.example.x' (5), uid 10100, oom_score_adj 900", "Killed"]
+    (crash,) = read_crashes(lines).crashes
+    assert crash.process is None and crash.others == ["com.example.x (pid 5)"]
