@@ -29,7 +29,7 @@ _OFFSET = re.compile(r" ?\(offset 0x([0-9a-fA-F]{1,16})\)")
 _SOURCE = re.compile(
     r" (?P<file>/[^:]{1,1000}|[\w.-]{1,200}\.\w{1,5}):(?P<line>\d{1,9})(?::(?P<column>\d{1,9}))?$"
 )
-_NO_FILE = ("<", "[", "/memfd:", "anon_inode:", "/dev/ashmem")
+_NO_FILE = ("<", "???", "[", "/memfd:", "anon_inode:", "/dev/ashmem")
 
 
 def parse_frame(text: str) -> Frame | None:
@@ -77,8 +77,12 @@ def is_file(module: str | None) -> bool:
 def _debuggerd(text: str, match: re.Match[str]) -> Frame:
     rest, build_id = _without_build_id(text[match.end() :])
     offset = None
-    if found := _OFFSET.search(rest):
+    found = _OFFSET.search(rest)
+    if found is not None:
         offset = int(found[1], 16)
+        if found.start() == 0:
+            rest, found = rest[found.end() :].strip(), None  # some of Android 9's stand before the module
+    if found is not None:
         module, function = rest[: found.start()], rest[found.end() :].strip()
     else:
         start = rest.find(" (")
@@ -88,6 +92,7 @@ def _debuggerd(text: str, match: re.Match[str]) -> Frame:
     if function.startswith("(") and function.endswith(")"):
         function = function[1:-1]
     name, plus = _with_offset(function)
+    name = None if name == "???" else name  # ART, of what it has no name for
     return Frame(
         int(match[1]), text, DEBUGGERD,
         pc=int(match[2], 16), module=module.strip() or None, offset=offset,

@@ -190,10 +190,16 @@ def _addresses(frame: Frame, info: ElfInfo, in_archive: bool) -> tuple[int, ...]
         return () if place is None else (place - 1,)
     # debuggerd and the sanitizers have gone back to the call already.
     if frame.origin == DEBUGGERD and frame.offset and not in_archive:
-        # Up to Android 9 a pc counts from the mapping where that one does not begin with the ELF header.
+        # Android 9 and older, of a mapping that does not begin with the ELF header: libbacktrace counts from
+        # the mapping, the first libunwindstack from the file.
         other = mapped_address(info.path, frame.offset, frame.pc)
         if other is not None and other != frame.pc:
-            return (other, frame.pc)
+            possible = (other, frame.pc)
+            if frame.function and frame.function_offset is not None:
+                start = address_of_function(info.path, frame.function)
+                if start is not None and start + frame.function_offset in possible:
+                    return (start + frame.function_offset,)
+            return possible
     return (frame.pc,)
 
 
@@ -204,6 +210,9 @@ def _answered(asked: _Asked, answers: dict[tuple[Path, int], tuple[Location, ...
     possible = [answers.get((info.path, address), ()) for address in asked.addresses]
     printed = _bare(frame.function)
     fitting = [found for found in possible if found and _agree(printed, _bare(found[-1].function))]
+    if len(fitting) > 1 and printed is None:
+        names = " or ".join(str(found[-1].function) for found in fitting)
+        return replace(frame, note=f"older Androids count here in two ways, which leaves {names}")
     if fitting:
         return replace(frame, locations=fitting[0])
     if not any(possible):

@@ -277,6 +277,8 @@ def test_the_same_dump_from_two_buffers_is_one_crash() -> None:
         ("/d/l.so (BuildId: aa)", "/d/l.so", None, None, None),
         ("[vdso] (__kernel_rt_sigreturn)", "[vdso]", "__kernel_rt_sigreturn", None, None),
         ("", None, None, None, None),
+        ("(offset 0x2000)  /d/l.so (f(int)+4)", "/d/l.so", "f(int)", 4, 0x2000),
+        ("/d/l.so (???)", "/d/l.so", None, None, None),
     ],
 )  # fmt: skip
 def test_parts_of_a_frame(
