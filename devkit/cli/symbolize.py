@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
+_LINES_A_STEP = 4096
 _BOMS = {
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8[:2]: "utf-8-sig",
 }  # fmt: skip
@@ -84,7 +86,8 @@ def _add_lines(reading: Reading, places: list[Path], config: Config | None) -> N
 
     with crashes.SymbolFolders(places) as folders:
         try:
-            crashes.symbolize(reading.crashes, folders, Symbolizer(_tool_of_ndk(config)))
+            with output.current().progress("looking up source lines", None):
+                crashes.symbolize(reading.crashes, folders, Symbolizer(_tool_of_ndk(config)))
         except DevkitError as error:
             # The text itself was read, which is worth more than nothing.
             output.current().warn("; ".join([f"frames stay as printed: {error.what}", *error.hints]))
@@ -106,7 +109,14 @@ def _lines(file: str) -> Iterator[str]:
         return
     try:
         with Path(file).open("rb") as stream:
-            yield from _decoded(stream)
+            size = os.fstat(stream.fileno()).st_size
+            with output.current().progress(f"reading {file}", size or None, unit="bytes") as bar:
+                at = 0
+                for number, line in enumerate(_decoded(stream)):
+                    yield line
+                    if number % _LINES_A_STEP == 0 and stream.seekable():
+                        at, before = stream.tell(), at
+                        bar.advance(at - before)
     except OSError as error:
         raise FileError(f"{file} cannot be read", evidence=error.strerror) from None
 
