@@ -167,6 +167,10 @@ def _steps(crash: Crash, steps: Sequence[str]) -> list[str]:
     if own is not None and not own[0].locations:
         name = own[0].library or (own[0].module or "").rpartition("/")[2]
         wanted = f" of build-id {own[0].build_id}" if own[0].build_id else ""
+        if own[0].verdict == MISMATCH:
+            first.append(
+                "devkit deploy APP  # the phone ran another build than the one here; then run it again"
+            )
         first.append(f"devkit symbolize --symbols DIR  # a folder with the unstripped {name}{wanted}")
     elif own is not None and own[1] is not None and own[1].function and crash.kind != KILLED:
         function = own[1].function.partition("(")[0]

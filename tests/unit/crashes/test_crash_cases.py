@@ -228,6 +228,8 @@ def test_a_file_of_another_build_gives_no_line() -> None:
     assert all(not frame.locations for frame in crash.frames)
     assert [frame.verdict for frame in crash.frames[:3]] == [MISMATCH] * 3
     assert "f98650f6560e12a2bf" in (crash.frames[0].note or "")
+    shown_text = as_text(Reading([crash]), [], [])
+    assert "BUILD-ID MISMATCH" in shown_text and "devkit deploy APP" in shown_text
 
 
 def test_the_stripped_file_alone_names_exported_functions() -> None:
