@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from devkit.errors import FileError
@@ -64,6 +64,15 @@ class Output:
         else:
             text = human if human is not None else str(value)
         self._write(sys.stdout, text + "\n" if text and not text.endswith("\n") else text)
+
+    def rows(self, values: Iterable[Any], human: str) -> None:
+        """Print a part of a result that comes bit by bit: in json mode one line a value, else `human`."""
+        if self.json_mode:
+            import json
+
+            human = "".join(json.dumps(value, ensure_ascii=False, default=str) + "\n" for value in values)
+        if human:
+            self._write(sys.stdout, human)
 
     def raw(self, data: bytes, *, stderr: bool = False) -> None:
         """Pass bytes of a program through unchanged. In json mode they go to stderr."""

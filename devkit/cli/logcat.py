@@ -1,0 +1,283 @@
+"""`devkit logcat`: the phone's log, or a saved one."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from devkit import output
+from devkit.cli import common
+from devkit.errors import EXIT_CHECK_FAILED, FileError, UsageError
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.device import Device
+    from devkit.logcat.filters import Filters
+    from devkit.logcat.follow import Follower
+    from devkit.logcat.processes import ProcessFilter
+    from devkit.logcat.save import Writer
+    from devkit.logcat.session import View
+
+app = typer.Typer(rich_markup_mode=None)
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgG]?)[bB]?\Z")
+_FACTORS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3}
+
+
+@app.command(
+    epilog="Example: devkit logcat; devkit logcat MNNJNI:I '*:E'; devkit logcat --app com.example.chat "
+    "--since 10m; devkit logcat --all --save log.txt; devkit logcat --file bug.txt --regex QNN"
+)
+def logcat(
+    specs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TAG:LEVEL]…",
+            help="What is shown; '*' is every other tag, S silent (its default). Default: the engine's tags.",
+        ),
+    ] = None,
+    serial: common.Serial = None,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="Show every tag.")] = False,
+    level: Annotated[
+        str | None, typer.Option("--level", "-l", metavar="L", help="Nothing below V, D, I, W, E or F.")
+    ] = None,
+    regex: Annotated[
+        str | None, typer.Option("--regex", "-e", metavar="REGEX", help="Only messages with a match.")
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option("--exclude", metavar="REGEX", help="No messages with a match.")
+    ] = None,
+    pid: Annotated[
+        list[int] | None, typer.Option("--pid", metavar="PID", help="Only this process; repeatable.")
+    ] = None,
+    process: Annotated[
+        list[str] | None,
+        typer.Option("--app", metavar="NAME", help="Only this program or app, also after restarts."),
+    ] = None,
+    buffer: Annotated[
+        list[str] | None,
+        typer.Option("--buffer", "-b", metavar="NAME", help="main, system, crash (default), radio, …, all."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Begin there: 10m (ago), 10:22:30, '05-14 10:22:30'."),
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Show nothing later.")] = None,
+    dump: Annotated[bool, typer.Option("--dump", "-d", help="Show what is there and end.")] = False,
+    duration: Annotated[
+        str | None, typer.Option("--duration", metavar="TIME", help="End after that: 30s, 5m.")
+    ] = None,
+    max_count: Annotated[
+        int | None, typer.Option("--max-count", "-m", min=1, metavar="N", help="End after N lines shown.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", "-f", metavar="FILE|-", help="Read a saved log instead.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write all that is read there, too.")
+    ] = None,
+    save_shown: Annotated[bool, typer.Option("--save-shown", help="Save only what is shown.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Continue FILE of --save.")] = False,
+    rotate: Annotated[
+        str, typer.Option("--rotate", metavar="SIZE", help="A new FILE after so much; 0: never.")
+    ] = "64M",
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, metavar="N", help="Full files to keep, FILE.1 the newest.")
+    ] = 4,
+    clear: Annotated[
+        bool, typer.Option("--clear", "-c", help="Empty the phone's log and end; asks.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: common.DryRun = False,
+    print_commands: common.PrintCommands = False,
+) -> None:
+    """Show the phone's log; it goes on after broken links, says what is missing, and ends with Ctrl-C.
+
+    Exit code 1: lines may be missing (the summary says where).
+    """
+    from devkit.logcat.filters import Filters, compile_regex
+    from devkit.logcat.session import View
+    from devkit.logcat.times import parse_duration, parse_moment
+
+    config = common.load_config(serial=serial)
+    buffers = _buffers(buffer)
+    if clear:
+        _clear(config, serial, buffers, yes=yes, dry_run=dry_run)
+        return
+    tags, others = _tags(config, specs or [], everything, bool(pid or process), level)
+    filters = Filters(
+        tags,
+        others,
+        compile_regex(regex, "--regex"),
+        compile_regex(exclude, "--exclude"),
+        parse_moment(since) if since else None,
+        parse_moment(until, option="--until") if until else None,
+    )
+    seconds = parse_duration(duration, option="--duration") if duration else None
+    rotate_bytes = _size(rotate)
+    if dry_run:
+        raise UsageError("--dry-run goes with --clear: nothing else changes anything")
+    if print_commands:
+        _print_commands(config, serial, buffers, filters, dump)
+        return
+    with contextlib.ExitStack() as stack:
+        device = common.pick_device(config, serial) if file is None else None
+        writer = stack.enter_context(_writer(save, rotate_bytes, keep, append)) if save else None
+        view = View(
+            filters,
+            processes=_processes(device, pid, process),
+            buffers=frozenset(buffers)
+            if file is not None and buffer and "all" not in buffers
+            else frozenset(),
+            writer=writer,
+            save_shown=save_shown,
+            max_count=max_count,
+            duration_s=seconds,
+        )
+        if device is None:
+            _read_file(str(file), view)
+        else:
+            _follow(device, buffers, view, dump)
+
+
+def _follow(device: Device, buffers: list[str], view: View, dump: bool) -> None:
+    from devkit.logcat.follow import Follower
+    from devkit.logcat.source import PhoneLog
+
+    follower = Follower(PhoneLog(device, buffers, ends=dump), since_ns=view.filters.since_ns, ends=dump)
+    try:
+        view.follow(follower)
+    finally:
+        _summarize(view, follower)
+    if follower.gaps:
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _read_file(file: str, view: View) -> None:
+    from devkit.logcat.files import read_log
+
+    try:
+        if file == "-":
+            view.read(read_log(sys.stdin.buffer))
+        else:
+            with Path(file).open("rb") as stream:
+                view.read(read_log(stream))
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise FileError(f"{file} cannot be read", evidence=error.strerror) from None
+    _summarize(view, None)
+
+
+def _summarize(view: View, follower: Follower | None) -> None:
+    from devkit.logcat.session import summary
+
+    sink = output.current()
+    value, text = summary(view, follower)
+    if sink.json_mode:
+        sink.rows([{"summary": value}], "")
+    else:
+        sink.note(sink.style(text, "dim"))
+
+
+def _tags(
+    config: Config, specs: list[str], everything: bool, by_process: bool, level: str | None
+) -> tuple[dict[bytes, int], int]:
+    """Tags and their levels: those that are named, else everything of a process, else the engine's."""
+    from devkit.logcat.filters import parse_level, parse_specs
+    from devkit.logcat.record import SILENT, VERBOSE
+    from devkit.logcat.tags import default_tags
+
+    tags, named = parse_specs(specs)
+    if specs:
+        # adb logcat shows all other tags when only some are named; nobody names some to see all.
+        others = named if named is not None else SILENT if not everything else VERBOSE
+        # Lines that the phone has folded or dropped must not look like lines that never were.
+        tags.setdefault(b"chatty", VERBOSE)
+    elif everything or by_process:
+        others = VERBOSE
+    else:
+        tags, others = default_tags(config.engine)
+        names = ", ".join(sorted(tag.decode() for tag in tags))
+        output.current().detail(f"showing {names}, and of others what is fatal; --all shows everything")
+    if level is not None:
+        lowest = parse_level(level)
+        tags = {tag: max(one, lowest) for tag, one in tags.items()}
+        others = max(others, lowest)
+    return tags, others
+
+
+def _processes(
+    device: Device | None, pids: list[int] | None, names: list[str] | None
+) -> ProcessFilter | None:
+    from devkit.logcat.processes import ProcessFilter
+    from devkit.logcat.session import ask_names
+
+    if not pids and not names:
+        return None
+    ask = ask_names(lambda script: device.shell(script).stdout) if device is not None else None
+    return ProcessFilter(pids=pids or (), names=names or (), ask=ask)
+
+
+def _buffers(names: list[str] | None) -> list[str]:
+    from devkit.logcat.source import BUFFER_NAMES, DEFAULT_BUFFERS
+
+    found = [word for text in names or [] for word in text.replace(",", " ").split()]
+    for name in found:
+        if name not in BUFFER_NAMES:
+            raise UsageError(f"there is no log buffer {name!r}", hints=[", ".join(BUFFER_NAMES)])
+    return found or list(DEFAULT_BUFFERS)
+
+
+def _size(text: str) -> int:
+    found = _SIZE.match(text.strip())
+    if found is None:
+        raise UsageError(f"--rotate {text!r} is no size", hints=["64M, 500k, 0 for never"])
+    return int(float(found[1]) * _FACTORS[found[2].lower()])
+
+
+def _writer(path: Path, rotate_bytes: int, keep: int, append: bool) -> Writer:
+    from devkit.logcat.save import Writer
+    from devkit.paths import expand_user
+
+    return Writer(expand_user(path), rotate_bytes=rotate_bytes, kept=keep, append=append)
+
+
+def _clear(config: Config, serial: str | None, buffers: list[str], *, yes: bool, dry_run: bool) -> None:
+    from devkit.logcat.source import clear as empty
+
+    device = common.pick_device(config, serial)
+    what = f"the log of the phone {device.serial} ({', '.join(buffers)})"
+    sink = output.current()
+    if dry_run:
+        sink.data({"cleared": [], "would_clear": buffers}, f"would empty {what}")
+        return
+    if not yes:
+        if sink.json_mode or not sys.stdin.isatty():
+            raise UsageError(f"nobody can be asked whether {what} may be emptied", hints=["add --yes"])
+        if not typer.confirm(f"Empty {what}? What it holds is lost.", err=True):
+            sink.note("nothing was changed")
+            return
+    empty(device, buffers)
+    sink.data({"cleared": buffers}, f"emptied {what}")
+
+
+def _print_commands(
+    config: Config, serial: str | None, buffers: list[str], filters: Filters, dump: bool
+) -> None:
+    import shlex
+
+    from devkit.logcat.record import LETTERS
+
+    device = common.pick_device(config, serial)
+    words = ["adb", "-H", device.server.host, "-P", str(device.server.port), "-s", device.serial, "logcat"]
+    words += ["-v", "threadtime", "-v", "year", "-v", "usec", *(w for b in buffers for w in ("-b", b))]
+    words += ["-d"] if dump else []
+    words += [f"{tag.decode('utf-8', 'replace')}:{LETTERS[one]}" for tag, one in filters.tags.items()]
+    words.append(f"*:{LETTERS[filters.others]}")
+    output.current().data({"commands": [words]}, shlex.join(words))

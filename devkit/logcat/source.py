@@ -1,0 +1,124 @@
+"""logcat on a phone: its command line for each Android release, and its output as a stream of bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from devkit.errors import PHONE, DeviceError, OperationTimeout
+from devkit.logcat.follow import LogStream, PhoneLook
+
+if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.device.shell import ShellStream
+
+DEFAULT_BUFFERS = ("main", "system", "crash")
+BUFFER_NAMES = ("main", "system", "crash", "radio", "events", "kernel", "security", "stats", "default", "all")
+# `-T sssss.mmm` came with Android 7.
+_EPOCH_SINCE_API = 24
+_LOOK_TIMEOUT_S = 10.0
+_COMPLAINT_BYTES = 2000
+_LOOK = "cat /proc/sys/kernel/random/boot_id 2>/dev/null; getprop ro.runtime.firstboot; echo; date +%s"
+
+
+def logcat_words(
+    buffers: Sequence[str], *, api_level: int, start_ns: int | None = None, ends: bool = False
+) -> list[str]:
+    """The command line that prints the log in binary."""
+    words = ["logcat", "-B"]
+    for name in buffers:
+        words += ["-b", name]
+    if ends:
+        words.append("-d")
+    if start_ns is not None:
+        words += ["-T", _stamp(start_ns, api_level)]
+    return words
+
+
+def _stamp(start_ns: int, api_level: int) -> str:
+    second, nanosecond = divmod(start_ns, 10**9)
+    if api_level >= _EPOCH_SINCE_API:
+        return f"{second}.{nanosecond:09d}"
+    # In UTC: the command has TZ set so.
+    return time.strftime("%m-%d %H:%M:%S.", time.gmtime(second)) + f"{nanosecond:09d}"
+
+
+class PhoneLog:
+    """The log of a phone, for `Follower`.
+
+    Args:
+        buffers: names as logcat's -b takes them.
+        ends: read what is there and end.
+    """
+
+    def __init__(
+        self, device: Device, buffers: Sequence[str] = DEFAULT_BUFFERS, *, ends: bool = False
+    ) -> None:
+        self._device = device
+        self._buffers = tuple(buffers)
+        self._ends = ends
+        self.name = device.serial
+
+    def open(self, start_ns: int | None) -> LogStream:
+        """Start logcat on the phone."""
+        from devkit.device import quote
+
+        words = logcat_words(
+            self._buffers, api_level=self._device.api_level, start_ns=start_ns, ends=self._ends
+        )
+        line = "export TZ=UTC; exec " + quote(words)
+        if "shell_v2" not in self._device.features:
+            line += " 2>/dev/null"  # both streams are one there
+        return _ShellLog(self._device.open_shell(line, doing="reading its log"))
+
+    def look(self) -> PhoneLook:
+        """The phone's boot and clock."""
+        lines = self._device.shell(_LOOK, timeout_s=_LOOK_TIMEOUT_S).text.split()
+        now = lines[-1] if lines else ""
+        return PhoneLook(" ".join(lines[:-1]), int(now) * 10**9 if now.isdigit() else 0)
+
+
+class _ShellLog:
+    def __init__(self, stream: ShellStream) -> None:
+        self._stream = stream
+        self.exit_code: int | None = None
+        self.complaint = ""
+        stream.close_stdin()
+
+    def read(self, timeout_s: float) -> bytes | None:
+        try:
+            name, data = self._stream.read(timeout_s)
+        except OperationTimeout:
+            return b""
+        if isinstance(data, int):
+            self.exit_code = data
+            return None
+        if name == "stderr":
+            self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_COMPLAINT_BYTES:].strip()
+            return b""
+        return data
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+def clear(device: Device, buffers: Sequence[str]) -> None:
+    """Empty buffers of the phone's log.
+
+    Raises:
+        DeviceError: the phone refuses.
+    """
+    words = ["logcat"]
+    for name in buffers:
+        words += ["-b", name]
+    done = device.shell([*words, "-c"])
+    # Android 6 to 8 exit with 0 and say it on either stream.
+    said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+    if done.exit_code != 0 or said:
+        raise DeviceError(
+            f"the phone {device.serial} does not clear its log",
+            where=PHONE,
+            evidence=said or f"exit code {done.exit_code}",
+            hints=["name the buffers that the shell may clear: -b main -b system -b crash"],
+        )
