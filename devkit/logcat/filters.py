@@ -59,7 +59,7 @@ def parse_specs(specs: Sequence[str]) -> tuple[dict[bytes, int], int | None]:
     """
     tags: dict[bytes, int] = {}
     others: int | None = None
-    for spec in (word for text in specs for word in text.replace(",", " ").split()):
+    for spec in (spec for text in specs for spec in _split(text)):
         tag, colon, letter = spec.rpartition(":")
         if not colon:
             tag, letter = spec, ""
@@ -75,6 +75,12 @@ def parse_specs(specs: Sequence[str]) -> tuple[dict[bytes, int], int | None]:
         else:
             tags[tag.encode("utf-8", "surrogateescape")] = level
     return tags, others
+
+
+def _split(text: str) -> list[str]:
+    """Several in one word, as adb logcat takes them; a tag may hold blanks itself."""
+    words = text.replace(",", " ").split()
+    return words if len(words) < 2 or all(":" in word or word == "*" for word in words) else [text.strip()]
 
 
 def parse_level(letter: str) -> int:

@@ -21,7 +21,9 @@ _STAMP = rb"(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d\.\d+(?: [+-]\d{4})?"
 _TIME = rb"(" + _STAMP + rb"| *\d+\.\d+)"
 _LEVEL = rb"([VDIWEFAS?])"
 _MARKER = re.compile(rb"-{9} (beginning of|switch to) \S+\Z|-{10,} PROCESS (STARTED|ENDED) .*-{10,}\Z")
+# `-v color` paints whole records; what else is painted is part of the message.
 _COLOR = re.compile(rb"\x1b\[[0-9;]*m")
+_COLOR_END = b"\x1b[0m"
 
 _THREADTIME = re.compile(_TIME + rb" +(?:([A-Za-z]\S*|\d+) +)?(\d+) +(\d+) " + _LEVEL + rb" ")
 _TIME_HEAD = re.compile(_TIME + rb" +" + _LEVEL + rb"/")
@@ -86,7 +88,7 @@ class TextParser:
     def _line(self, line: bytes, items: list[Item]) -> None:
         line = line.rstrip(b"\r")
         if b"\x1b" in line:
-            line = _COLOR.sub(b"", line)
+            line = self._unpainted(line)
         readers = self._readers
         if self._open is not None and self._is_long:
             # Its messages may look like any other layout.
@@ -112,6 +114,15 @@ class TextParser:
         elif line or self._is_long:
             self._close(items)
             items.append(Stray(line))
+
+    def _unpainted(self, line: bytes) -> bytes:
+        color = _COLOR.match(line)
+        if color is not None:
+            line = line[color.end() :]
+        # In the layout long a record ends, and with it its colour, lines after it began.
+        if color is not None or self._is_long:
+            line = line.removesuffix(_COLOR_END)
+        return line
 
     def _has_room(self, line: bytes) -> bool:
         self._more_bytes += len(line) + 1
@@ -171,7 +182,8 @@ class TextParser:
         if tag_at < found.end():
             return None
         level, uid, pid = found.groups()
-        message = line[found.end() : tag_at]
+        # The one layout that has something after the message: the colour ends before it.
+        message = line[found.end() : tag_at].removesuffix(_COLOR_END)
         return self._record(None, level, line[tag_at + 3 : -1], message, uid=uid, pid=pid)
 
     def _thread(self, line: bytes) -> Record | None:

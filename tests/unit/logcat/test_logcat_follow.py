@@ -1,0 +1,270 @@
+"""One log out of broken readings: a phone that keeps a log, and a link that is cut at chosen places."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from devkit.device.failures import PhoneLost
+from devkit.errors import DeviceError
+from devkit.logcat import Follower, Record, TextParser
+from devkit.logcat.counts import Counts
+from devkit.logcat.follow import PROBE_AFTER_S, LogStream, Notice, PhoneLook
+from devkit.logcat.seam import Seam
+from tests.support.log_entries import entry, texts
+
+CASES = Path(__file__).parents[2] / "data" / "cases"
+BASE_NS = 1778754150 * 10**9
+Entry = tuple[int, bytes]
+
+
+class Phone:
+    """Keeps entries as logd does, and sends those from a stamp on.
+
+    Args:
+        cuts: for each reading after how many bytes it breaks; None: it does not.
+    """
+
+    name = "phone"
+
+    def __init__(self, entries: Sequence[Entry], cuts: Sequence[int | None]) -> None:
+        self.kept = list(entries)
+        self.cuts = list(cuts)
+        self.starts: list[int | None] = []
+        self.boot = "boot 1"
+        self.now_ns = BASE_NS + 10**15
+        self.before_reopening: Callable[[], None] = lambda: None
+        self.unreachable = 0
+        self.end_code: int | None = None
+        self.complaint = ""
+
+    def open(self, start_ns: int | None) -> LogStream:
+        if self.starts:
+            self.before_reopening()
+        self.starts.append(start_ns)
+        data = b"".join(entry(m, at_ns=t) for t, m in self.kept if start_ns is None or t >= start_ns)
+        return Stream(self, data, self.cuts.pop(0))
+
+    def look(self) -> PhoneLook:
+        if self.unreachable and self.starts:
+            self.unreachable -= 1
+            raise DeviceError("the phone is not connected")
+        return PhoneLook(self.boot, self.now_ns)
+
+
+class Stream:
+    def __init__(self, phone: Phone, data: bytes, cut: int | None) -> None:
+        self.data, self.cut, self.phone = data, cut, phone
+        self.exit_code: int | None = None
+        self.complaint = ""
+        self.closed = False
+
+    def read(self, timeout_s: float) -> bytes | None:
+        if self.cut is not None and self.cut <= 0:
+            if self.phone.end_code is None:
+                raise PhoneLost("the connection broke off", evidence="cut")
+            self.exit_code, self.complaint = self.phone.end_code, self.phone.complaint
+            return None
+        if not self.data:
+            self.exit_code = 0
+            return None
+        size = min(33, len(self.data) if self.cut is None else self.cut)
+        piece, self.data = self.data[:size], self.data[size:]
+        if self.cut is not None:
+            self.cut = self.cut - size if piece else 0
+        return piece
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def followed(phone: Phone, since_ns: int | None = None) -> tuple[list[Record], list[Notice], Follower]:
+    follower = Follower(phone, since_ns=since_ns, ends=True, pause=lambda _: None)
+    records: list[Record] = []
+    notices: list[Notice] = []
+    for batch, said in follower.batches():
+        notices += said
+        records += batch
+    return records, notices, follower
+
+
+def entries(count: int, step_ns: int = 50_000_000) -> list[Entry]:
+    return [(BASE_NS + i * step_ns, b"line %d" % i) for i in range(count)]
+
+
+SIZE = len(entry(b"line 10"))
+
+
+@pytest.mark.parametrize("cut", [1, SIZE - 1, SIZE, 5 * SIZE + 3, 60 * SIZE, 89 * SIZE + 5])
+def test_cut_anywhere_nothing_is_lost_or_doubled(cut: int) -> None:
+    phone = Phone(entries(100), [cut, None])
+    records, notices, follower = followed(phone)
+    assert texts(records) == [message for _, message in entries(100)]
+    assert [notice.kind for notice in notices] == ["lost", "back"]
+    assert not follower.gaps and follower.breaks == 1 and follower.skipped_bytes < SIZE
+
+
+def test_cut_again_and_again() -> None:
+    phone = Phone(entries(100), [10 * SIZE] * 3 + [45 * SIZE] * 4 + [None])
+    records, _, follower = followed(phone)
+    assert texts(records) == [message for _, message in entries(100)]
+    assert follower.breaks == 7 and not follower.gaps
+
+
+def test_true_repeats_stay() -> None:
+    kept = [(BASE_NS, b"a"), (BASE_NS, b"a"), (BASE_NS, b"a"), (BASE_NS + 1, b"b"), (BASE_NS + 1, b"b")]
+    records, _, follower = followed(Phone(kept, [2 * len(entry(b"a")), None]))
+    assert texts(records) == [b"a", b"a", b"a", b"b", b"b"]
+    assert follower.repeated == 2
+
+
+def test_it_asks_only_for_the_end_again() -> None:
+    phone = Phone(entries(200), [150 * SIZE, None])
+    records, _, _ = followed(phone)
+    last = max(time for time, message in entries(200) if message <= b"line 140")
+    assert phone.starts[0] is None and phone.starts[1] is not None
+    assert BASE_NS + 4 * 10**9 < phone.starts[1] < last + 10**9
+    assert len(records) == 200
+
+
+def test_stamps_out_of_order_are_kept() -> None:
+    kept = [(BASE_NS + 10**9, b"late"), (BASE_NS + 5 * 10**8, b"early"), (BASE_NS + 11 * 10**8, b"end")]
+    records, _, _ = followed(Phone(kept, [len(entry(b"late")), None]))
+    assert texts(records) == [b"late", b"early", b"end"]
+
+
+def test_what_was_overwritten_is_a_gap() -> None:
+    phone = Phone(entries(100), [50 * SIZE, None])
+
+    def overwrite() -> None:
+        phone.kept = [(BASE_NS + 60 * 10**9 + i, b"new %d" % i) for i in range(10)]
+
+    phone.before_reopening = overwrite
+    records, notices, follower = followed(phone)
+    (gap,) = follower.gaps
+    assert gap.buffer == "main" and gap.to_ns == BASE_NS + 60 * 10**9
+    assert gap.from_ns == records[-11].time_ns
+    assert "gap" in [notice.kind for notice in notices] and "missing" in gap.text
+    assert texts(records)[-10:] == [b"new %d" % i for i in range(10)]
+
+
+def test_a_restarted_phone_is_read_from_its_beginning() -> None:
+    phone = Phone(entries(100), [50 * SIZE, None])
+
+    def restart() -> None:
+        # Its clock stands in 1970 until it is set.
+        phone.kept = [(i * 10**9, b"boot %d" % i) for i in range(5)]
+
+    phone.before_reopening = restart
+    phone.boot = "boot 1"
+    follower = Follower(phone, ends=True, pause=lambda _: setattr(phone, "boot", "boot 2"))
+    records = [record for batch, _ in follower.batches() for record in batch]
+    assert phone.starts == [None, None]
+    assert texts(records)[-5:] == [b"boot %d" % i for i in range(5)]
+    (gap,) = follower.gaps
+    assert "restarted" in gap.why
+
+
+def test_a_clock_that_was_set_back_hides_nothing() -> None:
+    phone = Phone(entries(100), [50 * SIZE, None])
+
+    def set_back() -> None:
+        phone.kept += [(BASE_NS - 3600 * 10**9, b"after the change")]
+
+    phone.before_reopening = set_back
+    phone.now_ns = BASE_NS - 3600 * 10**9
+    records, notices, _ = followed(phone)
+    assert b"after the change" in texts(records) and "skipped" in [notice.kind for notice in notices]
+
+
+def test_the_phone_is_awaited_patiently() -> None:
+    phone = Phone(entries(20), [10 * SIZE, None])
+    phone.unreachable = 0
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        phone.unreachable = 1 if len(pauses) < 8 else 0
+
+    follower = Follower(phone, ends=True, pause=pause)
+    records = [record for batch, _ in follower.batches() for record in batch]
+    assert len(records) == 20 and len(pauses) == 8
+    assert pauses == sorted(pauses) and pauses[0] < 0.5 and pauses[-1] <= 3.0
+
+
+def test_unexpected_eof_goes_on() -> None:
+    phone = Phone(entries(20), [10 * SIZE, None])
+    phone.end_code, phone.complaint = 1, (CASES / "H5" / "stderr1.txt").read_text()
+    records, notices, _ = followed(phone)
+    assert len(records) == 20 and "nexpected EOF" in notices[0].text
+
+
+def test_a_refusal_is_an_error() -> None:
+    phone = Phone(entries(20), [0])
+    phone.end_code, phone.complaint = 1, "logcat: Unable to open log device 'security'"
+    with pytest.raises(DeviceError) as raised:
+        followed(phone)
+    assert "Unable to open" in str(raised.value.evidence)
+
+
+def test_a_silent_stream_is_looked_after() -> None:
+    phone = Phone([], [None])
+    now = [0.0]
+
+    class Silent(Stream):
+        def read(self, timeout_s: float) -> bytes | None:
+            now[0] += timeout_s
+            return b""
+
+    phone.open = lambda start_ns: Silent(phone, b"", None)  # type: ignore[method-assign,assignment]
+    asked: list[float] = []
+
+    def look() -> PhoneLook:
+        asked.append(now[0])
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return PhoneLook("boot", 0)
+
+    phone.look = look  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        list(Follower(phone, clock=lambda: now[0]).batches())
+    assert asked[0] == 0 and PROBE_AFTER_S <= asked[1] <= PROBE_AFTER_S + 1
+
+
+# ---- H5
+
+
+def read_case(name: str) -> list[Record]:
+    parser = TextParser(year=2026)
+    items = parser.feed((CASES / "H5" / name).read_bytes()) + parser.finish()
+    return [item for item in items if isinstance(item, Record)]
+
+
+def test_h5_merge() -> None:
+    expected = json.loads((CASES / "H5" / "expected.json").read_text())
+    seam = Seam()
+    first, _ = seam.join(read_case("part1.txt"))
+    seam.begin(seam.resume_ns())
+    second, gaps = seam.join(read_case("part2.txt"))
+    assert [record.message.decode() for record in [*first, *second]] == expected["merge"]
+    assert not gaps
+
+
+def test_h5_chatty() -> None:
+    expected = json.loads((CASES / "H5" / "expected.json").read_text())["chatty"]
+    counts = Counts()
+    counts.add(read_case("chatty.txt"))
+    assert counts.identical == expected["suppressed_identical"] and counts.expired == expected["expired"]
+    assert "27 identical" in counts.text and "12 lines expired" in counts.text
+
+
+def test_memory_of_the_seam_is_bounded() -> None:
+    seam = Seam(max_remembered=1000)
+    for i in range(100):
+        seam.remember([Record(BASE_NS + i, "main", 1, 1, 1, 4, b"t", b"%d" % i)] * 100)
+    assert seam._count <= 1000 + 100
+    seam.remember([Record(BASE_NS + 60 * 10**9, "main", 1, 1, 1, 4, b"t", b"x")])
+    assert seam._count == 1
