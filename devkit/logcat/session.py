@@ -127,19 +127,23 @@ class View:
             if notice.gap is not None:
                 gap = notice.gap
                 value["gap"] = {"buffer": gap.buffer or None, "from_ns": gap.from_ns, "to_ns": gap.to_ns}
-            self._aside(value, f"--------- {notice.text}")
+            self._aside(value, f"--------- {notice.text}", warn=notice.kind not in ("lost", "back"))
             if self.writer is not None:
                 self.writer.write(f"--------- devkit: {notice.text}\n".encode())
 
     @staticmethod
-    def _aside(value: dict[str, Any], text: str) -> None:
-        """Beside the log: in the JSON stream, or on stderr, so that a pipe gets records only."""
+    def _aside(value: dict[str, Any], text: str, *, warn: bool = False) -> None:
+        """Beside the log: in the JSON stream, or on stderr, so that a pipe gets records only.
+
+        Args:
+            warn: say it also with --quiet.
+        """
         sink = output.current()
         if sink.json_mode:
             sink.rows([value], "")
         else:
             sys.stdout.flush()
-            sink.note(sink.style(text, "yellow"))
+            (sink.warn if warn else sink.note)(text if warn else sink.style(text, "yellow"))
 
 
 def ask_names(shell: Callable[[str], bytes]) -> Callable[[Sequence[int]], dict[int, str]]:
