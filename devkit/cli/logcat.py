@@ -216,12 +216,19 @@ def _processes(
     device: Device | None, pids: list[int] | None, names: list[str] | None
 ) -> ProcessFilter | None:
     from devkit.logcat.processes import ProcessFilter
-    from devkit.logcat.session import ask_names
+    from devkit.logcat.session import app_users, ask_names
 
     if not pids and not names:
         return None
-    ask = ask_names(lambda script: device.shell(script).stdout) if device is not None else None
-    return ProcessFilter(pids=pids or (), names=names or (), ask=ask)
+    if device is None:
+        return ProcessFilter(pids=pids or (), names=names or ())
+
+    def shell(script: str) -> bytes:
+        return device.shell(script).stdout
+
+    return ProcessFilter(
+        pids=pids or (), names=names or (), uids=app_users(shell, names or ()), ask=ask_names(shell)
+    )
 
 
 def _buffers(names: list[str] | None) -> list[str]:

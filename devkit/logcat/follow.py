@@ -119,8 +119,8 @@ class Follower:
             try:
                 for data in reading:
                     records = parser.feed(data) if data else []
-                    got = got or bool(records)
                     fresh, gaps = self._seam.join(records) if records else (records, [])
+                    got = got or bool(fresh)
                     yield fresh, [self._gap(gap) for gap in gaps]
                 if self._ends and stream.exit_code in (0, None):
                     yield self._last(parser)
@@ -139,15 +139,14 @@ class Follower:
             self.breaks += 1
             yield [], [Notice("lost", f"{why}; waiting for the phone {self._source.name}")]
             began = self._clock()
-            for again, notices in self._opened_again(began):
+            for again, notices in self._opened_again(began, FIRST_PAUSE_S * 2**empty_readings):
                 yield [], notices
                 if again is not None:
                     stream = again
 
-    def _opened_again(self, began: float) -> Iterator[tuple[LogStream | None, list[Notice]]]:
-        wait = FIRST_PAUSE_S
+    def _opened_again(self, began: float, wait: float) -> Iterator[tuple[LogStream | None, list[Notice]]]:
         while True:
-            self._pause(wait)
+            self._pause(min(wait, LONGEST_PAUSE_S))
             wait = min(wait * 2, LONGEST_PAUSE_S)
             try:
                 look = self._source.look()

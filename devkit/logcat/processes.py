@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import monotonic
 
+from devkit.device.quoting import quote_word
 from devkit.logcat.record import Record
 
 # ActivityManager: "Start proc 12345:com.example.chat/u0a123 for …"; Android 6: the same.
@@ -28,12 +29,19 @@ class ProcessFilter:
     Args:
         pids: wanted whatever they are called.
         names: of programs or apps; a process of an app (com.example:remote) belongs to it.
+        uids: users of wanted apps: theirs are known also when a process has ended before it could be asked.
         ask: names of running processes; called at most once a batch, only for pids that are new.
     """
 
     def __init__(
-        self, *, pids: Iterable[int] = (), names: Iterable[str] = (), ask: AskNames | None = None
+        self,
+        *,
+        pids: Iterable[int] = (),
+        names: Iterable[str] = (),
+        uids: Iterable[int] = (),
+        ask: AskNames | None = None,
     ) -> None:
+        self._uids = frozenset(uids)
         self._pids = frozenset(pids)
         self._wanted = frozenset(names)
         self._ask = ask
@@ -57,7 +65,7 @@ class ProcessFilter:
         return picked
 
     def _is_wanted(self, pid: int, record: Record) -> bool:
-        if pid in self._pids:
+        if pid in self._pids or (record[2] is not None and record[2] in self._uids):
             return True
         if not self._wanted:
             return False
@@ -126,6 +134,7 @@ class ProcessFilter:
 # One program for all of them: starting one for each takes seconds on a phone. `head` with several files names
 # each one, in toybox, busybox and coreutils alike.
 _NAMED_PIDS = 64
+_PACKAGE = re.compile(r"^package:(\S+) uid:(\d+(?:,\d+)*)", re.MULTILINE)
 _CMDLINE = re.compile(rb"(?:^|\n)==> /proc/(\d+)/cmdline <==\n")
 
 
@@ -135,6 +144,17 @@ def names_script(pids: Sequence[int]) -> str:
     if len(pids) > _NAMED_PIDS:
         files = "/proc/[0-9]*/cmdline"
     return f"head -c 200 {files} /dev/null 2>/dev/null; true"
+
+
+def packages_script(names: Sequence[str]) -> str:
+    """A command that prints the users of apps (Android 8 and later; others print nothing)."""
+    return "; ".join(f"pm list packages -U {quote_word(name)} 2>/dev/null" for name in names)
+
+
+def parse_packages(text: str, names: Iterable[str]) -> set[int]:
+    """The output of `packages_script`: lines like "package:com.example.chat uid:10123"."""
+    wanted = set(names)
+    return {int(uid) for name, uids in _PACKAGE.findall(text) if name in wanted for uid in uids.split(",")}
 
 
 def parse_names(data: bytes) -> dict[int, str]:

@@ -160,6 +160,20 @@ def ask_names(shell: Callable[[str], bytes]) -> Callable[[Sequence[int]], dict[i
     return ask
 
 
+def app_users(shell: Callable[[str], bytes], names: Sequence[str]) -> set[int]:
+    """The users of those names that are installed apps; none where the phone does not say."""
+    from devkit.errors import DevkitError
+    from devkit.logcat.processes import packages_script, parse_packages
+
+    packages = [name for name in names if "." in name and "/" not in name]
+    if not packages:
+        return set()
+    try:
+        return parse_packages(shell(packages_script(packages)).decode("utf-8", "replace"), packages)
+    except DevkitError:
+        return set()
+
+
 def summary(view: View, follower: Follower | None) -> tuple[dict[str, Any], str]:
     """What is said at the end, for --json and for people."""
     counts = view.counts

@@ -13,7 +13,7 @@ _TAG_COLORS = ("36", "35", "94", "96", "95", "92")
 _MIN_TAG, _MAX_TAG = 8, 23
 # Controls, and characters that reorder what follows (bidi) or look like a line's end.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_SEEN_TAGS = 64
+_DATELESS_S = 12 * 3600
 
 
 class Columns:
@@ -21,13 +21,12 @@ class Columns:
 
     Args:
         color: with ANSI colours.
-        date: with month and day.
-        names: pid → name of a process, for a column of its own; None: no such column.
     """
 
-    def __init__(self, *, color: bool, date: bool = False) -> None:
+    def __init__(self, *, color: bool) -> None:
         self._color = color
-        self._format = "%m-%d %H:%M:%S" if date else "%H:%M:%S"
+        # What is older has its date, too.
+        self._today = time.time() - _DATELESS_S
         self._second = -1
         self._head = ""
         self._width = _MIN_TAG
@@ -61,7 +60,8 @@ class Columns:
         second, nanosecond = divmod(time_ns, 1_000_000_000)
         if second != self._second:
             self._second = second
-            self._head = time.strftime(self._format, time.localtime(second))
+            pattern = "%H:%M:%S" if second >= self._today else "%m-%d %H:%M:%S"
+            self._head = time.strftime(pattern, time.localtime(second))
         return f"{self._head}.{nanosecond // 1_000_000:03d} "
 
 

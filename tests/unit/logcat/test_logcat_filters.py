@@ -9,7 +9,7 @@ import pytest
 
 from devkit.errors import UsageError
 from devkit.logcat.filters import Filters, compile_regex, parse_level, parse_specs
-from devkit.logcat.processes import ProcessFilter, names_script, parse_names
+from devkit.logcat.processes import ProcessFilter, names_script, packages_script, parse_names, parse_packages
 from devkit.logcat.record import ERROR, FATAL, INFO, SILENT, VERBOSE, WARN, Record
 from devkit.logcat.source import logcat_words
 from devkit.logcat.tags import default_tags
@@ -104,6 +104,16 @@ def test_the_crash_report_of_a_process_comes_along() -> None:
     assert picks.pick(mixed[3:]) == mine
     by_name = ProcessFilter(names=["llm_demo"])
     assert by_name.pick(mixed) == [*mine[:2], mine[2], *other[:2], other[2], *mixed[6:]]
+
+
+def test_an_app_is_known_by_its_user() -> None:
+    said = "package:com.example.chat uid:10123\npackage:com.example.chat.beta uid:10124\n"
+    assert parse_packages(said, ["com.example.chat"]) == {10123}
+    assert parse_packages("package:a.b uid:10123,1010123\n", ["a.b"]) == {10123, 1010123}
+    assert packages_script(["a.b"]) == "pm list packages -U a.b 2>/dev/null"
+    picks = ProcessFilter(names=["com.example.chat"], uids={10123}, ask=lambda pids: {})
+    mine = record(pid=77)._replace(uid=10123)
+    assert picks.pick([mine, record(pid=78)]) == [mine]
 
 
 def test_names_of_processes() -> None:

@@ -210,6 +210,15 @@ def test_a_refusal_is_an_error() -> None:
     assert "Unable to open" in str(raised.value.evidence)
 
 
+def test_a_logcat_that_always_ends_at_once_is_given_up_after_a_while() -> None:
+    phone = Phone(entries(5), [0] * 9)
+    phone.end_code, phone.complaint = 1, "read: unexpected EOF!"
+    pauses: list[float] = []
+    with pytest.raises(DeviceError):
+        list(Follower(phone, ends=True, pause=pauses.append).batches())
+    assert pauses == [0.5, 1.0, 2.0, 3.0]
+
+
 def test_a_silent_stream_is_looked_after() -> None:
     phone = Phone([], [None])
     now = [0.0]
