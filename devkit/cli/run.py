@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from devkit.cli import common, run_detached, run_options
 from devkit.errors import EXIT_CHECK_FAILED, DeviceError
 
 if TYPE_CHECKING:
+    from devkit.cli.run_logcat import LogBeside
     from devkit.config import Config
     from devkit.device import Device
     from devkit.runtime import PreparedApp
@@ -52,6 +54,9 @@ def run(
     ] = False,
     status: Annotated[bool, typer.Option("--status", help="How the detached run stands.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End the detached run.")] = False,
+    logcat: Annotated[
+        bool, typer.Option("--logcat", help="Show what it writes to the phone's log, too (stderr).")
+    ] = False,
     print_commands: common.PrintCommands = False,
 ) -> None:
     """Build, deploy and run APP; its output is shown live and its exit code is devkit's own.
@@ -59,7 +64,7 @@ def run(
     Its results and known errors are read from the output: where they say that it failed although it
     exited with 0, devkit exits with 1.
     """
-    foreground = timeout is not None or tty is not None or live or print_commands
+    foreground = timeout is not None or tty is not None or live or logcat or print_commands
     run_detached.check_actions(
         detach=detach,
         logs=logs,
@@ -105,7 +110,7 @@ def run(
     if detach:
         run_detached.start(config, device, prepared, args or (), request, follow=follow)
         return
-    raise typer.Exit(run_foreground(config, device, prepared, args or (), request))
+    raise typer.Exit(run_foreground(config, device, prepared, args or (), request, logcat=logcat))
 
 
 def run_foreground(
@@ -116,11 +121,13 @@ def run_foreground(
     request: RunRequest,
     *,
     ended: Callable[[], bool] | None = None,
+    logcat: bool = False,
 ) -> int:
     """Run a deployed app to its end and bring its outputs back; devkit's exit code.
 
     Args:
         ended: as `runtime.run_program`.
+        logcat: show its lines of the phone's log, and read results from them.
 
     Raises:
         StreamStopped: `ended` said so.
@@ -133,20 +140,24 @@ def run_foreground(
 
     launch = plan_launch(device, prepared, args, request)
     outputs = Outputs(launch, request.patterns(prepared.local.app))
+    beside = _log_beside(device) if logcat else None
     try:
         with run_results.reading(config, prepared.local.app, prepared.plan.program, launch.args) as reader:
-            code = runtime.run_program(
-                device,
-                launch,
-                timeout_s=request.timeout_s,
-                stdin=request.stdin,
-                stdin_end=stdin_end_for(prepared),
-                tty=request.tty,
-                live=request.live,
-                first=outputs.first,
-                ended=ended,
-                on_output=reader.feed,
-            )
+            with beside or contextlib.nullcontext():
+                code = runtime.run_program(
+                    device,
+                    launch,
+                    timeout_s=request.timeout_s,
+                    stdin=request.stdin,
+                    stdin_end=stdin_end_for(prepared),
+                    tty=request.tty,
+                    live=request.live,
+                    first=(beside.first if beside else "") + outputs.first,
+                    ended=ended,
+                    on_output=reader.feed,
+                )
+            if beside is not None:
+                reader.feed(beside.written())
     except DeviceError:
         raise  # nobody is there to forget them
     except BaseException:
@@ -158,6 +169,12 @@ def run_foreground(
         # It says that it succeeded; what it should have written is not there.
         return EXIT_CHECK_FAILED
     return code
+
+
+def _log_beside(device: Device) -> LogBeside:
+    from devkit.cli.run_logcat import LogBeside
+
+    return LogBeside(device)
 
 
 def _print_commands(

@@ -60,7 +60,7 @@ def check_actions(
         raise UsageError(f"{chosen[0]} takes no arguments for the program: it was started before")
     if foreground and chosen:
         raise UsageError(
-            f"--timeout, --tty, --live and --print-commands do not go with {chosen[0]}",
+            f"--timeout, --tty, --live, --logcat and --print-commands do not go with {chosen[0]}",
             hints=["devkit run APP --stop ends a detached run"],
         )
     if starting and (logs or status or stop):
