@@ -9,7 +9,10 @@ from importlib import import_module
 
 from benchmarks.report import Measure, table
 
-NAMES = ("startup", "build", "deploy", "symbolize", "debug_loop", "tunnel", "tunnel_modes", "tunnel_recovery")
+NAMES = (
+    "startup", "build", "deploy", "symbolize", "debug_loop", "logcat", "tunnel", "tunnel_modes",
+    "tunnel_recovery",
+)  # fmt: skip
 
 
 def main() -> int:

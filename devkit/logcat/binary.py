@@ -41,24 +41,24 @@ class BinaryParser:
                     continue
                 if head < 24:
                     lid = 0
-                end = at + (head or 20) + length
-                if end > size:
-                    break
-                payload, user = data[at + (head or 20) : end], None
+                start, user = at + (head or 20), None
             else:
-                end = at + 28 + length
-                if end > size:
-                    break
-                payload, user = data[at + 28 : end], uid
+                start, user = at + 28, uid
+            end = start + length
+            if end > size:
+                break
             buffer = BUFFERS[lid]
             if buffer in _BINARY:
-                tag, message = decode_event(payload)
+                tag, message = decode_event(data[start:end])
                 level = INFO
             else:
-                level = payload[0]
-                tag, _, message = payload[1:].partition(b"\0")
-                # The end of the string; a message may hold zeros before it.
-                message = message[:-1] if message[-1:] == b"\0" else message
+                level = data[start]
+                zero = data.find(b"\0", start + 1, end)
+                if zero < 0:
+                    zero = end
+                tag = data[start + 1 : zero]
+                # Without the end of the string; a message may hold zeros before it.
+                message = data[zero + 1 : end - 1 if data[end - 1] == 0 and zero < end - 1 else end]
             at = end
             add(new(Record, (sec * 1_000_000_000 + nsec, buffer, user, pid, tid, level, tag, message, None)))
         self._rest = data[at:]

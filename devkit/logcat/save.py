@@ -14,6 +14,7 @@ from devkit.logcat.record import LETTERS, Record
 
 DEFAULT_ROTATE_BYTES = 64_000_000
 DEFAULT_KEPT = 4
+_MAX_MIDDLES = 20_000
 
 
 class TextForm:
@@ -28,30 +29,41 @@ class TextForm:
         self._zone = b""
         self._buffer: str | None = None
         self._begun: set[str] = set()
+        # What lies between stamp and message: a few threads and tags make most of a log.
+        self._middles: dict[tuple[int | None, int | None, int, bytes], bytes] = {}
 
     def lines(self, records: Sequence[Record]) -> bytes:
         """The lines of records, with a divider where the buffer changes."""
         parts: list[bytes] = []
-        add = parts.append
+        add, middles = parts.append, self._middles
         for time_ns, buffer, _uid, pid, tid, level, tag, message, _process in records:
             if buffer != self._buffer:
                 add(self._divider(buffer))
             second, nanosecond = divmod(time_ns or 0, 1_000_000_000)
             if second != self._second:
-                local = time.localtime(second)
-                self._second = second
-                self._head = time.strftime("%Y-%m-%d %H:%M:%S.", local).encode()
-                self._zone = time.strftime("%z", local).encode()
-            letter = LETTERS[level] if 0 <= level < 9 else "?"
-            prefix = b"%b%06d %b %5d %5d %b %-8b: " % (
-                self._head, nanosecond // 1000, self._zone, pid or 0, tid or 0, letter.encode(), tag,
-            )  # fmt: skip
+                self._begin_second(second)
+            middle = middles.get((pid, tid, level, tag)) or self._middle(pid, tid, level, tag)
             if b"\n" in message:
                 for line in message.removesuffix(b"\n").split(b"\n"):
-                    add(prefix + line + b"\n")
+                    add(b"%b%06d%b%b\n" % (self._head, nanosecond // 1000, middle, line))
             else:
-                add(prefix + message + b"\n")
+                add(b"%b%06d%b%b\n" % (self._head, nanosecond // 1000, middle, message))
         return b"".join(parts)
+
+    def _begin_second(self, second: int) -> None:
+        local = time.localtime(second)
+        self._second = second
+        self._head = time.strftime("%Y-%m-%d %H:%M:%S.", local).encode()
+        zone = time.strftime("%z", local).encode()
+        if zone != self._zone or len(self._middles) > _MAX_MIDDLES:
+            self._zone = zone
+            self._middles.clear()
+
+    def _middle(self, pid: int | None, tid: int | None, level: int, tag: bytes) -> bytes:
+        letter = LETTERS[level] if 0 <= level < 9 else "?"
+        middle = b" %b %5d %5d %b %-8b: " % (self._zone, pid or 0, tid or 0, letter.encode(), tag)
+        self._middles[(pid, tid, level, tag)] = middle
+        return middle
 
     def _divider(self, buffer: str) -> bytes:
         self._buffer = buffer
