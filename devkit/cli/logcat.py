@@ -204,7 +204,8 @@ def _tags(
     else:
         tags, others = default_tags(config.engine)
         names = ", ".join(sorted(tag.decode() for tag in tags))
-        output.current().detail(f"showing {names}, and of others what is fatal; --all shows everything")
+        sink = output.current()
+        sink.note(sink.style(f"showing {names}, and of others what is fatal (--all: everything)", "dim"))
     if level is not None:
         lowest = parse_level(level)
         tags = {tag: max(one, lowest) for tag, one in tags.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ BUFFER_NAMES = ("main", "system", "crash", "radio", "events", "kernel", "securit
 _EPOCH_SINCE_API = 24
 _LOOK_TIMEOUT_S = 10.0
 _COMPLAINT_BYTES = 2000
+# HOST:PORT, as `adb connect` names phones.
+_ADDRESS = re.compile(r"\S+:\d+\Z")
 _LOOK = "cat /proc/sys/kernel/random/boot_id 2>/dev/null; getprop ro.runtime.firstboot; echo; date +%s"
 
 
@@ -73,10 +76,25 @@ class PhoneLog:
         return _ShellLog(self._device.open_shell(line, doing="reading its log"))
 
     def look(self) -> PhoneLook:
-        """The phone's boot and clock."""
-        lines = self._device.shell(_LOOK, timeout_s=_LOOK_TIMEOUT_S).text.split()
+        """The phone's boot and clock. A network phone that its adb server has forgotten is connected anew."""
+        from devkit.device import DeviceNotReady
+
+        try:
+            lines = self._device.shell(_LOOK, timeout_s=_LOOK_TIMEOUT_S).text.split()
+        except DeviceNotReady as error:
+            if error.state not in ("not found", "offline") or not self._is_network_phone:
+                raise
+            from devkit.device.network import bring_online
+
+            bring_online(self._device.server, self._device.serial)
+            lines = self._device.shell(_LOOK, timeout_s=_LOOK_TIMEOUT_S).text.split()
         now = lines[-1] if lines else ""
         return PhoneLook(" ".join(lines[:-1]), int(now) * 10**9 if now.isdigit() else 0)
+
+    @property
+    def _is_network_phone(self) -> bool:
+        # Virtual phones look like some, but are brought back by those who keep them.
+        return bool(_ADDRESS.match(self._device.serial)) and self._device.server.origin != "sim"
 
 
 class _ShellLog:
@@ -93,9 +111,10 @@ class _ShellLog:
             return b""
         if isinstance(data, int):
             self.exit_code = data
+            self.complaint = self.complaint.strip()
             return None
         if name == "stderr":
-            self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_COMPLAINT_BYTES:].strip()
+            self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_COMPLAINT_BYTES:]
             return b""
         return data
 
