@@ -74,12 +74,8 @@ class Seam:
             return
         hashes = array("q", [_key(r) for r in records])
         newest = max((r[0] or 0 for r in records), default=0)
-        seen: set[str] = set()
-        for index in range(len(records) - 1, max(-1, len(records) - 64), -1):
-            record = records[index]
-            if record[1] not in seen:
-                seen.add(record[1])
-                self._last[record[1]] = (record[0] or 0, hashes[index])
+        for buffer, index in {record[1]: index for index, record in enumerate(records)}.items():
+            self._last[buffer] = (records[index][0] or 0, hashes[index])
         self._newest = max(self._newest, newest)
         self._recent.append((newest, hashes))
         self._count += len(hashes)

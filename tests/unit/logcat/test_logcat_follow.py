@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from devkit.device.failures import PhoneLost
 from devkit.errors import DeviceError
@@ -241,6 +244,42 @@ def test_a_silent_stream_is_looked_after() -> None:
     with pytest.raises(KeyboardInterrupt):
         list(Follower(phone, clock=lambda: now[0]).batches())
     assert asked[0] == 0 and PROBE_AFTER_S <= asked[1] <= PROBE_AFTER_S + 1
+
+
+STEPS = st.lists(
+    st.tuples(st.integers(-300_000_000, 900_000_000), st.integers(0, 3)), min_size=1, max_size=80
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS, st.lists(st.integers(1, 60 * SIZE), max_size=6), st.integers(0, 80))
+def test_whatever_is_cut_and_overwritten_nothing_is_lost_unsaid(
+    steps: list[tuple[int, int]], cuts: list[int], kept: int
+) -> None:
+    """Stamps go back up to 0.3 s, messages repeat; at the first break the phone may have lost its oldest."""
+    at_ns, logged = BASE_NS + 10**9, []
+    for step, message in steps:
+        at_ns += step
+        # True repeats, to the nanosecond, cannot be told from what was overwritten: there are none then.
+        while kept and at_ns in {stamp for stamp, _ in logged}:
+            at_ns += 1
+        logged.append((at_ns, b"line %02d" % message))
+    phone = Phone(logged, [*cuts, None])
+
+    def overwrite() -> None:
+        phone.kept = phone.kept[-kept:] if kept else phone.kept
+
+    phone.before_reopening = overwrite
+    records, _, follower = followed(phone)
+    shown = [(record.time_ns, record.message) for record in records]
+    missing = Counter(logged) - Counter(shown)
+    # Nothing twice, nothing out of the phone's order.
+    assert not Counter(shown) - Counter(logged)
+    if not missing:
+        assert shown == logged
+    else:
+        # Who had read nothing before the break cannot know what there was.
+        assert phone.kept != logged and (follower.gaps or cuts[0] < SIZE)
 
 
 # ---- H5
