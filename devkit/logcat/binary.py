@@ -7,6 +7,7 @@ time zone. Android 6 has headers of 24 bytes (without user), later releases 28; 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from devkit.logcat.events import decode_event
 from devkit.logcat.record import BUFFERS, INFO, Record
@@ -20,10 +21,15 @@ _BINARY = frozenset({"events", "stats", "security"})
 
 
 class BinaryParser:
-    """Takes the stream in any pieces. `skipped_bytes` counts what was no entry."""
+    """Takes the stream in any pieces. `skipped_bytes` counts what was no entry.
 
-    def __init__(self) -> None:
+    Args:
+        event_tags: names of the tags of events, by number.
+    """
+
+    def __init__(self, event_tags: Mapping[int, bytes] | None = None) -> None:
         self._rest = b""
+        self._names = event_tags or {}
         self.skipped_bytes = 0
 
     def feed(self, data: bytes) -> list[Record]:
@@ -49,7 +55,7 @@ class BinaryParser:
                 break
             buffer = BUFFERS[lid]
             if buffer in _BINARY:
-                tag, message = decode_event(data[start:end])
+                tag, message = decode_event(data[start:end], self._names)
                 level = INFO
             else:
                 level = data[start]

@@ -10,7 +10,9 @@ from devkit.logcat.record import Record
 # ChattyLogBuffer of Android 11 and older: "uid=1000(system) Binder:555_3 expire 12 lines".
 _FOLDED = re.compile(rb"(identical|expire) (\d+) lines?\Z")
 # liblog's own event: so many messages found no room on their way to logd (log/event_tag.h, LIBLOG_LOG_TAG).
-_LIBLOG_EVENT = b"1006"
+_LIBLOG_EVENT = (b"liblog", b"1006")
+# The name of its lines; in the events buffer a number where names are not known.
+_CHATTY = (b"chatty", b"1004")
 
 
 class Counts:
@@ -34,13 +36,13 @@ class Counts:
         self.read += len(records)
         for record in records:
             tag = record[6]
-            if tag == b"chatty":
+            if tag in _CHATTY:
                 found = _FOLDED.search(record[7])
                 if found and found[1] == b"identical":
                     self.identical += int(found[2])
                 elif found:
                     self.expired += int(found[2])
-            elif tag == _LIBLOG_EVENT and record[1] == "events" and record[7].isdigit():
+            elif tag in _LIBLOG_EVENT and record[1] == "events" and record[7].isdigit():
                 self.dropped += int(record[7])
 
     def as_dict(self) -> dict[str, int]:

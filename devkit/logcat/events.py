@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 _INT, _LONG, _STRING, _LIST, _FLOAT = range(5)
 _MAX_DEPTH = 8
+# Where Android keeps the names of tags: "30014 am_proc_start (User|1|5),…".
+TAGS_FILE = "/system/etc/event-log-tags"
 
 
-def decode_event(payload: bytes) -> tuple[bytes, bytes]:
-    """Tag (its number as text) and values as logcat shows them; what cannot be decoded stays as it is."""
+def parse_tags(data: bytes) -> dict[int, bytes]:
+    """Names of event tags by their numbers."""
+    names = {}
+    for line in data.splitlines():
+        words = line.split(None, 2)
+        if len(words) > 1 and words[0].isdigit():
+            names[int(words[0])] = words[1]
+    return names
+
+
+def decode_event(payload: bytes, names: Mapping[int, bytes]) -> tuple[bytes, bytes]:
+    """Tag and values as logcat shows them; what cannot be decoded stays as it is.
+
+    Args:
+        names: of tags; others are shown as numbers.
+    """
     if len(payload) < 4:
         return b"", payload
-    tag = b"%d" % struct.unpack_from("<I", payload)[0]
+    number = struct.unpack_from("<I", payload)[0]
+    tag = names.get(number) or b"%d" % number
     if len(payload) == 4:
         return tag, b""
     try:

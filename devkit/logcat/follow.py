@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,9 +43,10 @@ class LogStream(Protocol):
 
 
 class LogSource(Protocol):
-    """Where the log comes from."""
+    """Where the log comes from. `event_tags`: names of event tags, known once it was opened."""
 
     name: str
+    event_tags: Mapping[int, bytes]
 
     def open(self, start_ns: int | None) -> LogStream:
         """Start reading at a stamp, None: at the beginning. Raises DeviceError."""
@@ -114,7 +115,7 @@ class Follower:
             self._boot = None
         empty_readings = 0
         while True:
-            parser, got, why = BinaryParser(), False, ""
+            parser, got, why = BinaryParser(self._source.event_tags), False, ""
             reading = _Reading(stream, self._source, self._clock)
             try:
                 for data in reading:

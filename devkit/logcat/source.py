@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from devkit.errors import PHONE, DeviceError, OperationTimeout
+from devkit.logcat.events import TAGS_FILE, parse_tags
 from devkit.logcat.follow import LogStream, PhoneLook
 
 if TYPE_CHECKING:
@@ -62,11 +63,14 @@ class PhoneLog:
         self._buffers = tuple(buffers)
         self._ends = ends
         self.name = device.serial
+        self.event_tags: Mapping[int, bytes] = {}
+        self._asked_tags = not {"events", "security", "stats", "all"}.intersection(buffers)
 
     def open(self, start_ns: int | None) -> LogStream:
         """Start logcat on the phone."""
         from devkit.device import quote
 
+        self._ask_tags()
         words = logcat_words(
             self._buffers, api_level=self._device.api_level, start_ns=start_ns, ends=self._ends
         )
@@ -90,6 +94,16 @@ class PhoneLog:
             lines = self._device.shell(_LOOK, timeout_s=_LOOK_TIMEOUT_S).text.split()
         now = lines[-1] if lines else ""
         return PhoneLook(" ".join(lines[:-1]), int(now) * 10**9 if now.isdigit() else 0)
+
+    def _ask_tags(self) -> None:
+        """Once; a phone that does not tell them has numbers in their place."""
+        if self._asked_tags:
+            return
+        self._asked_tags = True
+        try:
+            self.event_tags = parse_tags(self._device.read_bytes(TAGS_FILE))
+        except DeviceError:
+            pass
 
     @property
     def _is_network_phone(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -45,6 +45,7 @@ class Source:
 
     exit_code: int | None = None
     complaint = ""
+    event_tags: Mapping[int, bytes] = {}
 
     def read(self, timeout_s: float) -> bytes | None:
         try:

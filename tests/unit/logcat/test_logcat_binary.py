@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devkit.logcat import BinaryParser
+from devkit.logcat.counts import Counts
+from devkit.logcat.events import parse_tags
 from devkit.logcat.record import Record
 from tests.support.log_entries import HEAD, entry, texts
 
@@ -65,6 +67,20 @@ def test_events() -> None:
     head = HEAD.pack(len(payload), 28, 1, 2, 3, 4, 2, 1000)
     (record,), _ = parsed(head + payload)
     assert (record.buffer, record.tag, record.message) == ("events", b"30014", b"[-5,ab,1099511627776]")
+
+
+def test_event_tags_have_names_and_dropped_messages_count() -> None:
+    names = parse_tags(
+        b"# comment\n1006 liblog (dropped|1)\n\n30014\tam_proc_start (User|1|5),(PID|1|5)\nx y\n"
+    )
+    assert names == {1006: b"liblog", 30014: b"am_proc_start"}
+    payload = struct.pack("<IBi", 1006, 0, 17)
+    data = HEAD.pack(len(payload), 28, 1, 2, 3, 4, 2, 1000) + payload
+    (record,) = BinaryParser(names).feed(data)
+    assert (record.tag, record.message) == (b"liblog", b"17")
+    counts = Counts()
+    counts.add([record, *BinaryParser().feed(data), *BinaryParser().feed(entry(b"5", tag=b"liblog"))])
+    assert counts.dropped == 34
 
 
 def test_a_broken_event_keeps_its_bytes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,7 @@ class Phone:
     """
 
     name = "phone"
+    event_tags: Mapping[int, bytes] = {}
 
     def __init__(self, entries: Sequence[Entry], cuts: Sequence[int | None]) -> None:
         self.kept = list(entries)

@@ -66,6 +66,18 @@ def test_a_network_phone_is_connected_anew(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(connected) == 1
 
 
+def test_names_of_events_are_asked_for_once_and_only_when_needed() -> None:
+    phone = Phone(Stream(), Stream(), Stream())
+    phone.read_bytes = lambda path: phone.lines.append(path) or b"30014 am_proc_start (User|1|5)"  # type: ignore[attr-defined,func-returns-value]
+    log = PhoneLog(phone, ["events"])  # type: ignore[arg-type]
+    log.open(None)
+    log.open(None)
+    assert log.event_tags == {30014: b"am_proc_start"}
+    assert phone.lines.count("/system/etc/event-log-tags") == 1
+    PhoneLog(phone, ["main"]).open(None)  # type: ignore[arg-type]
+    assert phone.lines.count("/system/etc/event-log-tags") == 1
+
+
 class Stream:
     def __init__(self, *chunks: Any) -> None:
         self.chunks = list(chunks)
