@@ -84,13 +84,13 @@ def read_context(file: Path) -> ContextFacts | None:
     """
     try:
         status = file.stat()
-        return _read_context(file, status.st_size, status.st_mtime_ns)
+        return _read_context(file, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     except OSError as error:
         raise FileError(f"{file} cannot be read", evidence=str(error)) from None
 
 
 @lru_cache(maxsize=1024)
-def _read_context(file: Path, _size: int, _mtime_ns: int) -> ContextFacts | None:
+def _read_context(file: Path, _size: int, _mtime_ns: int, _ctime_ns: int) -> ContextFacts | None:
     with file.open("rb") as stream:
         part = stream.read(_HEAD_BYTES)
         build_id = _BUILD_ID.search(part)

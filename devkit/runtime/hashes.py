@@ -1,4 +1,4 @@
-"""SHA-256 of local files, remembered by path, size and mtime so that a 3 GB model is read once."""
+"""SHA-256 of local files, remembered by path, size, times and inode so that a 3 GB model is read once."""
 
 from __future__ import annotations
 
