@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -438,3 +439,32 @@ def test_llm_bench_runs(device: Device, engine: Path) -> None:
     assert re.match(row + r"tg4 {11}\| +\d+\.\d\d ± \d+\.\d\d \|$", decode), decode
     data = json.loads(device(f"cat {DEVICE_DIR}/b.json"))
     assert data["model"] == "model" and [r["type"] for r in data["results"]] == ["prefill", "decode"]
+
+
+def test_devkit_symbolize_names_the_lines_of_a_stripped_program(
+    device: Device, program: Path, tmp_path: Path
+) -> None:
+    stripped = tmp_path / "prog"
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    device.push(stripped, to=f"{DEVICE_DIR}/stripped")
+    done, _ = device.crash(f"cd {DEVICE_DIR}/stripped && exec ./prog thread")
+    assert done.returncode == 139
+    name = device("logcat -d -v raw -s tombstoned:E | tail -n 1").split()[-1]
+    texts = [device(f"su -c 'cat /data/tombstones/{name}'")]
+    texts += [device(f"logcat -d -b main,crash -v {layout}") for layout in ("threadtime", "long")]
+    source = program.parent / "prog.c"
+    line = line_of(source, "static void *fall")
+    for text in texts:
+        words = [sys.executable, "-m", "devkit", "symbolize", "--symbols", str(program.parent), "-", "--json"]
+        ran = subprocess.run(words, input=text, capture_output=True, text=True, check=True, cwd=tmp_path)
+        (crash,) = json.loads(ran.stdout)["crashes"]
+        assert (crash["signal"], crash["fault_address"], crash["class"]) == (
+            "SIGSEGV",
+            "0x10",
+            "null pointer",
+        )
+        own = crash["own"]
+        assert (own["frame"], own["function"], own["line"]) == (0, "fall", line)
+        assert [line, source.read_text().splitlines()[line - 1]] in crash["source"]["lines"]
+        first = crash["stacks"][0]["frames"][0]
+        assert (first["verdict"], first["build_id"]) == ("match", build_id(program))
