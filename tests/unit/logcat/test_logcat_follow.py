@@ -260,7 +260,8 @@ def test_whatever_is_cut_and_overwritten_nothing_is_lost_unsaid(
     """Stamps go back up to 0.3 s, messages repeat; at the first break the phone may have lost its oldest."""
     at_ns, logged = BASE_NS + 10**9, []
     for step, message in steps:
-        at_ns += step
+        # Stamps that go back and a lost beginning at once cannot be told from a whole log: not together here.
+        at_ns += abs(step) if kept else step
         # True repeats, to the nanosecond, cannot be told from what was overwritten: there are none then.
         while kept and at_ns in {stamp for stamp, _ in logged}:
             at_ns += 1
