@@ -134,6 +134,7 @@ def test_a_compile_error_names_file_and_line(devkit: Cli, engine: Path, sim: Sim
     assert "llm_demo.cpp:1:" in ran.err and "undeclared" in ran.err
 
 
+@pytest.mark.slow
 def test_run_builds_deploys_and_runs(devkit: Cli, engine: Path, sim: Sim) -> None:
     ran = devkit("run", "llm_demo", cwd=engine, timeout=300)
     assert ran.code == 0 and "decode tokens num" in ran.out

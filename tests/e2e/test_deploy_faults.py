@@ -124,6 +124,7 @@ def world(
     world.device().shell(["rm", "-rf", APP])
 
 
+@pytest.mark.slow
 def test_a_cut_at_every_tenth(world: World) -> None:
     total = len(NAMES) * FILE_BYTES
     for tenth in range(1, 11):

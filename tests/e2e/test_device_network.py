@@ -125,6 +125,7 @@ def test_a_phone_without_wifi(run: Run, net: Sim) -> None:
     assert net.device().shell("getprop service.adb.tcp.port").text == "\n"
 
 
+@pytest.mark.slow
 def test_an_address_that_does_not_lead_to_the_phone_leaves_nothing_open(run: Run, net: Sim) -> None:
     failed = run("device", "tcpip", "-s", "sim:net", "--address", "127.90.251.1", "--json", timeout=170)
     assert failed.code == 125
@@ -218,6 +219,7 @@ def tap_allow_all() -> list[str]:
     return [str(key) for key in keys]
 
 
+@pytest.mark.slow
 def test_an_offline_entry_is_replaced(net: Sim, devkit: Cli, tmp_path: Path) -> None:
     """The real server says `already connected` of a phone that is offline for it."""
     serial = net.phone.record.serial

@@ -238,6 +238,7 @@ def test_the_demo_breakpoint_has_its_marker(source: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_release_and_one_library(source: Path, folder: Path) -> None:
     config = configuration.load(source, flags={"build.type": ("--type", "release")})
     plan = engine.plan_for(

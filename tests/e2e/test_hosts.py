@@ -106,6 +106,7 @@ def test_each_host_has_a_key_of_its_own(hosts: Hosts) -> None:
         known.write_text(before)
 
 
+@pytest.mark.slow
 def test_a_cut_link_is_silent_and_heals(hosts: Hosts) -> None:
     talk = hosts.laptop.start([*SSH, "server", "cat"], stdin=subprocess.PIPE)
     assert talk.stdin is not None and talk.stdout is not None
@@ -152,6 +153,7 @@ def test_a_link_with_a_delay(hosts: Hosts) -> None:
     assert round_trip_s(hosts) < 0.2 and fast < 0.2
 
 
+@pytest.mark.slow
 def test_a_link_with_a_rate_loses_and_changes_nothing(hosts: Hosts) -> None:
     data = os.urandom(4_000_000)
     expected = hashlib.sha256(data).hexdigest()

@@ -39,7 +39,7 @@ def first_word_s(program: Path) -> float:
     return took
 
 
-@pytest.mark.parametrize("round_trip_ms", [20, 100])
+@pytest.mark.parametrize("round_trip_ms", [20, pytest.param(100, marks=pytest.mark.slow)])
 def test_an_unchanged_run_starts_after_few_round_trips(
     far: Sim, tiny: TinyApp, devkit: Cli, monkeypatch: pytest.MonkeyPatch, round_trip_ms: int
 ) -> None:
