@@ -89,10 +89,10 @@ def show_report(report: ModelReport) -> None:
         f"the backends in {report.libraries}" if report.libraries else "",
     ]
     beside = " and ".join(text for text in against if text)
-    looked = ", ".join(report.configs) or "nothing"
-    summary = (
-        f"{report.folder}: {report.count('error')} errors, {report.count('warning')} warnings in {looked}"
-    )
+    looked = ", ".join(report.configs) or "a folder without a configuration"
+    counts = [(report.count(word), word) for word in ("error", "warning")]
+    told = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    summary = f"{report.folder}: {told} in {looked}"
     lines.append(summary + (f"; compared with {beside}" if beside else ""))
     sink.data(report.as_dict(), "\n".join(lines))
 

@@ -47,7 +47,7 @@ def test_a_good_model_and_a_broken_one(model: Path, devkit: Cli) -> None:
         "error: llm.mnn.weight: it does not exist",
         "warning: config.json: MNN reads no key thread_nums",
         "  try: did you mean thread_num?",
-        f"{model}: 1 errors, 1 warnings in config.json",
+        f"{model}: 1 error, 1 warning in config.json",
     ]
     ran = devkit("model", "check", model, "--no-phone", "--json")
     assert (ran.code, ran.data["status"], ran.data["errors"]) == (1, "broken", 1)
