@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
@@ -25,9 +26,13 @@ class DevkitError(Exception):
         evidence: what was seen (tool output, a path, a state), shown verbatim.
         hints: the next commands or actions to try, best first.
         exit_code: overrides the class's exit code.
+
+    Attributes:
+        details: what is known all the same, for `--json`: results read until then.
     """
 
     exit_code: int = EXIT_DEVKIT_FAILED
+    details: Mapping[str, object] = MappingProxyType({})
 
     def __init__(
         self,
@@ -55,6 +60,7 @@ class DevkitError(Exception):
             "evidence": self.evidence,
             "hints": list(self.hints),
             "exit_code": self.exit_code,
+            **self.details,
         }
 
 

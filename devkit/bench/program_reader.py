@@ -25,7 +25,14 @@ def program_reader(config: Config, app: str, program: str, patterns: Sequence[st
     wanted = known.results if known else None
 
     def read(text: str, exit_code: int) -> Reading:
-        report = parse(text, wanted, program=program, exit_code=exit_code, custom=config.parsers)
+        report = parse(
+            text,
+            wanted,
+            program=program,
+            exit_code=exit_code,
+            custom=config.parsers,
+            findings=config.findings,
+        )
         # Not all that is measured is worth a comparison: each one more makes the others harder to prove.
         headline = [m for m in report.measurements if m.name in report.headline]
         metrics = tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,8 +76,11 @@ def bench(
     failed, or when --compare finds something worse.
     """
     from devkit import bench as room
+    from devkit.runtime.apps import refuse_unknown
     from devkit.runtime.request import check_taskset
 
+    for flag, file in (("--csv", csv_file), ("--html", html)):
+        _check_writable(flag, file)
     config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     if name is not None and name not in config.apps and ("/" in name or "\\" in name):
         # One program, one name in the history, from wherever it is started.
@@ -99,6 +103,7 @@ def bench(
         "taskset": taskset,
     }  # fmt: skip
     spec = room.spec_for(config, name, flags)
+    refuse_unknown(config, name)
     room.check_dimensions(spec, _program(config, name))
     if "/" in name and flags["profiles"]:
         raise UsageError(
@@ -113,6 +118,18 @@ def bench(
     device = common.pick_device(config, serial)
     run = _run(config, device, spec, history, build=not no_build, device_dir=device_dir)
     _finish(run, before, csv_file, html, history.save(run))
+
+
+def _check_writable(flag: str, file: Path | None) -> None:
+    """Minutes of measuring are not to end with a file that cannot be written."""
+    if file is None:
+        return
+    if file.is_dir():
+        raise UsageError(f"{flag} {file} is a folder", hints=[f"{flag} {file}/bench.{flag.strip('-')}"])
+    if not file.parent.is_dir():
+        raise UsageError(f"{flag} {file}: there is no folder {file.parent}")
+    if not os.access(file.parent, os.W_OK):
+        raise UsageError(f"{flag} {file}: the folder {file.parent} cannot be written")
 
 
 def _split(values: list[str] | None) -> tuple[str, ...]:

@@ -37,20 +37,22 @@ def results(
     """Read the results of a saved output or log; exit with 1 where it says that the program failed."""
     from devkit.cli import run_results
     from devkit.cli.results_table import summary_table
-    from devkit.results import FAILED, OutputReader, parser_names
+    from devkit.results import FAILED, NO_PARSER, OutputReader, parser_names
 
-    custom = configuration.load().parsers
+    config = configuration.load()
+    custom = config.parsers
     sink = output.current()
+    names = [*(described.name for described in custom), *parser_names()]
     if list_parsers:
-        names = [*(described.name for described in custom), *parser_names()]
         sink.data(names, "\n".join(names))
         return
     if not file:
         raise UsageError("no output to read", hints=["devkit results FILE", "devkit results - reads stdin"])
-    try:
-        reader = OutputReader(parser, program=program, custom=custom)
-    except ValueError as error:
-        raise UsageError(str(error), hints=["devkit results --list"]) from None
+    if parser is not None and parser not in (*names, NO_PARSER):
+        guess = configuration.nearest(parser, names)
+        hints = [*([f"did you mean `{guess}`?"] if guess else []), f"known: {', '.join(names)}, {NO_PARSER}"]
+        raise UsageError(f"there is no parser named {parser!r}", hints=hints)
+    reader = OutputReader(parser, program=program, custom=custom, findings=config.findings)
     for data in chunks(file):
         reader.feed(data)
     report = reader.finish(exit_code)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devkit import output
 from devkit.cli.results_table import summary_table
-from devkit.errors import EXIT_CHECK_FAILED, PHONE, CheckFailed, OperationTimeout
+from devkit.errors import (
+    EXIT_CHECK_FAILED,
+    EXIT_INTERRUPTED,
+    PHONE,
+    CheckFailed,
+    DevkitError,
+)
 from devkit.results import FAILED, NO_PARSER, NOTE, Finding, OutputReader, Report
 
 if TYPE_CHECKING:
@@ -21,21 +28,30 @@ _HELP = {"-h", "--help"}
 
 @contextlib.contextmanager
 def reading(config: Config, app: AppConfig, program: str, args: Sequence[str]) -> Iterator[OutputReader]:
-    """A reader for the app's output. What it read before a timeout or Ctrl-C is shown, too.
+    """A reader for the app's output. What it read before a timeout, Ctrl-C or a broken link is shown, too.
 
     Args:
         args: the program's; a usage text that was asked for is no failure.
     """
     parser = NO_PARSER if _HELP.intersection(args) else app.results
-    reader = OutputReader(parser, program=program, app=app.name, custom=config.parsers)
+    reader = OutputReader(
+        parser, program=program, app=app.name, custom=config.parsers, findings=config.findings
+    )
     try:
         yield reader
-    except (OperationTimeout, KeyboardInterrupt):
+    except (DevkitError, KeyboardInterrupt) as error:
         report = reader.finish()
+        report = replace(report, findings=tuple(f for f in report.findings if f.kind != "no-results"))
         if not output.current().json_mode:
             note_results(report)
-            warn_of(f for f in report.findings if f.kind != "no-results")
-        raise
+            warn_of(report.findings)
+            raise
+        told = error
+        if not isinstance(told, DevkitError):
+            told = DevkitError("interrupted", exit_code=EXIT_INTERRUPTED)
+        # How it ended is the error's to say.
+        told.details = {key: value for key, value in report.as_dict().items() if key != "status"}
+        raise told from None
 
 
 def show(report: Report, prepared: PreparedApp, code: int, pulled: PullResult | None = None) -> int:

@@ -28,7 +28,7 @@ from devkit.config.yaml_reader import read_file
 from devkit.errors import ConfigError
 
 if TYPE_CHECKING:
-    from devkit.results import CustomParser
+    from devkit.results import CustomParser, KnownFinding
 
 PROJECT_FILE = "devkit.yaml"
 _LAYERS = ("built-in", "user", "project", "environment", "flag")
@@ -132,6 +132,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
         tunnel=TunnelConfig(values.get("tunnel.host")),
         socs=named["socs"],
         parsers=_parsers(named, origins),
+        findings=_findings(named["findings"], origins),
         vscode=VscodeConfig(values["vscode.debugger"]),
         presets=named["presets"],
     )
@@ -162,6 +163,22 @@ def _parsers(
                 hints=[*([f"did you mean `{guess}`?"] if guess else []), "known: " + ", ".join(known)],
             )
     return own
+
+
+def _findings(
+    entries: Mapping[str, Mapping[str, Any]], origins: Mapping[str, str]
+) -> tuple[KnownFinding, ...]:
+    """The user's known findings."""
+    if not entries:
+        return ()
+    from devkit.results import own_finding
+
+    for name, entry in entries.items():
+        for key in ("pattern", "meaning"):
+            if not entry.get(key):
+                place = origins[f"findings.{name}."].partition("(")[2].rstrip(")")
+                raise ConfigError(f"{place}: findings.{name} needs `{key}:`")
+    return tuple(own_finding(name, **entry) for name, entry in entries.items())
 
 
 def _path_or_version(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devkit.results import CustomParser
+    from devkit.results import CustomParser, KnownFinding
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Config:
     """Everything devkit was told, and by whom.
 
     `root` is the folder of devkit.yaml (else the working directory), `values` every key that has
-    a value, `origins` the layer each of them came from, `parsers` the entries of `results:`, `bench` those
-    of `bench:` by app.
+    a value, `origins` the layer each of them came from, `parsers` the entries of `results:`, `findings`
+    those of `findings:`, `bench` those of `bench:` by app.
     """
 
     root: Path
@@ -133,6 +133,7 @@ class Config:
     tunnel: TunnelConfig = field(default_factory=TunnelConfig)
     socs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parsers: tuple[CustomParser, ...] = ()
+    findings: tuple[KnownFinding, ...] = ()
     vscode: VscodeConfig = field(default_factory=VscodeConfig)
     # The entries of `presets:`: about, and breakpoints as (place, why).
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

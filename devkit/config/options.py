@@ -116,6 +116,15 @@ RESULT_OPTIONS = (
     Option("ok", "regex", "a line that a good run prints; without one the run failed"),
 )  # fmt: skip
 
+FINDING_OPTIONS = (
+    Option("pattern", "regex", "searched in each line of a program's output"),
+    Option("severity", "choice", "failed: the run is worthless whatever its exit code; warning; note",
+           default="failed", choices=("failed", "warning", "note")),
+    Option("meaning", "text", "what such a line means; {NAME} is the text of the group NAME"),
+    Option("cause", "text", "why that happens"),
+    Option("next", "list", "commands to try; {app} is the app's name"),
+)  # fmt: skip
+
 # Rows for devkit/device/socs.yaml.
 SOC_OPTIONS = (
     Option("soc_model", "integer", "QNN's number of the chip (not the kernel's soc_id)"),
@@ -152,6 +161,7 @@ NAMED_SECTIONS = {
     "apps": APP_OPTIONS,
     "socs": SOC_OPTIONS,
     "results": RESULT_OPTIONS,
+    "findings": FINDING_OPTIONS,
     "bench": BENCH_OPTIONS,
     "presets": PRESET_OPTIONS,
 }

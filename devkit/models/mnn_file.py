@@ -76,16 +76,28 @@ def read_mnn(path: Path) -> MnnFile:
         FileError: it cannot be read, or is no (whole) MNN model.
     """
     try:
+        if path.stat().st_size == 0:
+            raise ValueError("it is empty")
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _parse(path, data)
     except OSError as error:
         raise FileError(f"{path} cannot be read", evidence=str(error)) from None
-    except (struct.error, IndexError, ValueError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError, ValueError) as error:
         raise FileError(
             f"{path} is no MNN model, or not all of it",
-            evidence=f"{type(error).__name__}: {error}",
+            evidence=_evidence(path, error),
             hints=["copy or export it again"],
         ) from None
+
+
+def _evidence(path: Path, error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "where a name should be there is no text"
+    if type(error) is ValueError:
+        return str(error)  # our own words
+    with path.open("rb") as file:
+        begin = file.read(8).hex(" ")
+    return f"it points beyond its end ({path.stat().st_size} bytes); its first bytes are {begin}"
 
 
 def _parse(path: Path, data: mmap.mmap) -> MnnFile:

@@ -4,6 +4,7 @@ Parsers and known findings only read text; nothing here runs a program, and noth
 """
 
 from devkit.results.custom import CustomParser, LinePattern
+from devkit.results.findings import KnownFinding, own_finding
 from devkit.results.model import (
     FAILED,
     NOTE,
@@ -24,10 +25,12 @@ __all__ = [
     "WARNING",
     "CustomParser",
     "Finding",
+    "KnownFinding",
     "LinePattern",
     "Measurement",
     "OutputReader",
     "Report",
+    "own_finding",
     "parse",
     "parser_for_program",
     "parser_names",

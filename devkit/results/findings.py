@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
@@ -18,7 +18,7 @@ _GROUP_NAME = re.compile(r"\(\?P<\w+>")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFinding:
     """One entry of findings.yaml, see there."""
 
     kind: str
@@ -39,16 +39,21 @@ class Known:
 class Table:
     """All entries, what each exit code means, and two quick tests for lines worth a look."""
 
-    known: tuple[Known, ...]
+    known: tuple[KnownFinding, ...]
     beginnings: re.Pattern[str]
     words: tuple[str, ...]
     exit_codes: Mapping[int, tuple[str, str]]
 
 
 class Finder:
-    """Collects the findings of one output: each kind with the same values once."""
+    """Collects the findings of one output: each kind with the same values once.
 
-    def __init__(self) -> None:
+    Args:
+        own: the user's, which come before those of findings.yaml.
+    """
+
+    def __init__(self, own: Sequence[KnownFinding] = ()) -> None:
+        self._own = own
         self._table: Table | None = None
         self._found: dict[tuple[str, tuple[tuple[str, str], ...]], Finding] = {}
 
@@ -60,6 +65,10 @@ class Finder:
         """
         if self._table is None:
             self._table = load_table()  # when the program runs already, not before it starts
+        for known in self._own:
+            if len(self._found) < MAX_FINDINGS and (match := known.pattern.search(text)):
+                self._keep(known, match, text, number)
+                return
         # Nearly all lines are nothing, and there may be millions.
         if not any(word in text for word in self._table.words) and not self._table.beginnings.match(text):
             return
@@ -79,7 +88,7 @@ class Finder:
         """What was found, in the order of the lines."""
         return list(self._found.values())
 
-    def _keep(self, known: Known, match: re.Match[str], text: str, number: int) -> None:
+    def _keep(self, known: KnownFinding, match: re.Match[str], text: str, number: int) -> None:
         values = {name: value for name, value in match.groupdict().items() if value}
         for name in known.base:
             if name in values:
@@ -106,6 +115,19 @@ class Finder:
             values,
             known.consequence,
         )
+
+
+def own_finding(
+    kind: str,
+    *,
+    pattern: str,
+    meaning: str,
+    severity: str = FAILED,
+    cause: str = "",
+    next: Sequence[str] = (),
+) -> KnownFinding:
+    """An entry of `findings:` in devkit.yaml; the arguments are its keys."""
+    return KnownFinding(kind, re.compile(pattern), severity, meaning, cause, tuple(next))
 
 
 def of_exit_code(code: int) -> Finding | None:
@@ -145,12 +167,12 @@ def load_table() -> Table:
     return Table(known, re.compile(beginnings), words, exits)
 
 
-def _known(entry: dict[str, Any]) -> Known:
+def _known(entry: dict[str, Any]) -> KnownFinding:
     if entry["severity"] not in (FAILED, WARNING, NOTE):
         raise ValueError(f"findings.yaml: {entry['kind']}: no such severity: {entry['severity']}")
     if "has" not in entry and not entry["pattern"].startswith("^"):
         raise ValueError(f"findings.yaml: {entry['kind']}: needs `has:`, as its pattern may match anywhere")
-    return Known(
+    return KnownFinding(
         kind=entry["kind"],
         pattern=re.compile(entry["pattern"]),
         severity=entry["severity"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from devkit.results.custom import CustomParser
-from devkit.results.findings import Finder, of_exit_code, with_app
+from devkit.results.findings import Finder, KnownFinding, of_exit_code, with_app
 from devkit.results.lines import LineFeeder
 from devkit.results.model import FAILED, OK, WARNING, Finding, Measurement, Report
 from devkit.results.parser import Parser
@@ -24,6 +24,7 @@ class OutputReader:
         program: the program's name or path.
         app: its name in devkit.yaml, for the commands that a finding proposes.
         custom: the user's own parsers.
+        findings: the user's own known findings.
 
     Raises:
         ValueError: there is no parser of this name.
@@ -36,6 +37,7 @@ class OutputReader:
         program: str | None = None,
         app: str | None = None,
         custom: Sequence[CustomParser] = (),
+        findings: Sequence[KnownFinding] = (),
     ) -> None:
         self._app = app or (program or "").rsplit("/", 1)[-1] or "APP"
         self._silent = parser == NO_PARSER
@@ -49,7 +51,7 @@ class OutputReader:
                 raise ValueError(f"there is no parser named {name}; known: {', '.join(known)}, {NO_PARSER}")
         self._by_lines = self._parser is None
         self._seen: dict[str, Parser] = {self._parser.name: self._parser} if self._parser else {}
-        self._finder = Finder()
+        self._finder = Finder(findings)
         self._streams = {False: LineFeeder(), True: LineFeeder()}
         self._number = 0
         self._before = ""
@@ -136,9 +138,10 @@ def parse(
     program: str | None = None,
     exit_code: int | None = None,
     custom: Sequence[CustomParser] = (),
+    findings: Sequence[KnownFinding] = (),
 ) -> Report:
     """Read a whole output: text, bytes, or lines. For the arguments see `OutputReader`."""
-    reader = OutputReader(parser, program=program, custom=custom)
+    reader = OutputReader(parser, program=program, custom=custom, findings=findings)
     if isinstance(output, bytes):
         reader.feed(output)
     elif isinstance(output, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +113,41 @@ def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
     if "/" in name or "\\" in name:
         return AppConfig(name=path.name), _program_file(path, config)
     return AppConfig(name=name), None
+
+
+def refuse_unknown(config: Config, name: str) -> None:
+    """Refuse an app that no build so far makes; without any, one that no CMake file names.
+
+    Asks no phone and builds nothing.
+
+    Raises:
+        UsageError: it is unknown, or a path that does not exist or is no program.
+    """
+    app, path = find_app(config, name)
+    if path is not None:
+        return
+    from devkit import engine
+    from devkit.engine.cmake_text import cmake_files
+    from devkit.engine.editor_view import find_builds
+    from devkit.engine.fileapi import read_artifacts
+
+    if config.source.is_dir() and engine.detect_engine(config.source) is None:
+        if name in config.apps:
+            return  # which engine it is, the build says
+        raise _unknown(config, name, ())
+    made = []
+    for build in find_builds(config.source):
+        with contextlib.suppress(DevkitError):  # a folder that CMake has not described yet
+            made += [a for a in read_artifacts(build.folder) if a.kind == "executable"]
+    target = app.target or app.name
+    if made:
+        known = any(target in (a.path.name, a.target) for a in made)
+    else:
+        word = re.compile(rf"(?<![\w.-]){re.escape(target)}(?![\w-])")
+        texts = (file.read_text("utf-8", "replace") for file in cmake_files(config.source))
+        known = any(word.search(text) for text in texts)
+    if not known:
+        raise _unknown(config, target, tuple(dict.fromkeys(a.path.name for a in made)))
 
 
 def build_app(

@@ -112,6 +112,27 @@ def test_a_dry_run_needs_no_phone_and_changes_nothing(work: Path, devkit: Cli) -
     assert devkit("bench", "--list", "--json").data == []
     ran = devkit("bench", work, "--taskset", "bog", "--dry-run")
     assert ran.code == 2 and "'bog' names no processors" in ran.err
+    ran = devkit("bench", "wrok", "--dry-run")
+    assert ran.code == 2 and "there is no app or program named wrok" in ran.err
+
+
+def test_an_app_that_an_engine_does_not_make(devkit: Cli, workdir: Path) -> None:
+    (workdir / "CMakeLists.txt").write_text("project(x)\nadd_executable(measure.out measure.cpp)\n")
+    assert devkit("bench", "measure.out", "--dry-run").code == 0
+    ran = devkit("bench", "measured", "--dry-run")
+    assert ran.code == 2 and "there is no app or program named measured" in ran.err
+
+
+def test_files_that_cannot_be_written_are_refused_before_measuring(
+    work: Path, devkit: Cli, workdir: Path
+) -> None:
+    for flag, place, why in (
+        ("--html", workdir / "no/chart.html", "there is no folder"),
+        ("--csv", workdir, "is a folder"),
+    ):
+        ran = devkit("bench", work, *QUICK, flag, place)
+        assert ran.code == 2 and f"{flag} {place}" in ran.err and why in ran.err
+    assert not (workdir / "no").exists() and devkit("bench", "--list", "--json").data == []
 
 
 def test_runs_that_fail_do_not_count(sim: Sim, work: Path, devkit: Cli) -> None:

@@ -154,6 +154,9 @@ def test_what_was_said_before_a_timeout(sim: Sim, devkit: Cli, says: Speaker) ->
     ran = devkit("run", "app", "--timeout", "2")
     assert ran.code == 124 and "MobileNetV2_224.mnn" in ran.err and "17.601" in ran.err
     assert "still running after 2 s" in ran.err
+    ran = devkit("run", "app", "--timeout", "2", "--json")
+    assert ran.code == ran.data["exit_code"] == 124 and "still running after 2 s" in ran.data["error"]
+    assert {"MobileNetV2_224.mnn"} <= {m["labels"].get("model") for m in ran.data["results"]}
 
 
 def test_a_usage_text_fails_unless_it_was_asked_for(sim: Sim, devkit: Cli, says: Speaker) -> None:
@@ -209,7 +212,7 @@ def test_results_of_a_saved_log(devkit: Cli, workdir: Path) -> None:
     [
         ((), 2, "no output to read"),
         (("nowhere.txt",), 125, "nowhere.txt cannot be read"),
-        (("-", "--parser", "llm_bnch"), 2, "there is no parser named llm_bnch"),
+        (("-", "--parser", "llm_bnch"), 2, "there is no parser named 'llm_bnch'"),
     ],
 )
 def test_results_of_nothing(devkit: Cli, args: tuple[str, ...], code: int, message: str) -> None:

@@ -75,6 +75,10 @@ def test_a_parser_of_ones_own_comes_before_a_built_in_one() -> None:
         ("results:\n  m:\n    lines: text\n", 3, "must be a list"),
         ("results:\n  m:\n    line: []\n", 3, "unknown key `results.m.line`"),
         ("results:\n  none: {}\n", 2, "cannot be a parser's name"),
+        ("findings:\n  f: {meaning: m}\n", 2, "findings.f needs `pattern:`"),
+        ("findings:\n  f: {pattern: m}\n", 2, "findings.f needs `meaning:`"),
+        ("findings:\n  f: {pattern: '(', meaning: m}\n", 2, "this is no regular expression"),
+        ("findings:\n  f: {pattern: m, meaning: m, severity: bad}\n", 2, "severity cannot be 'bad'"),
         ("apps:\n  x:\n    results: llm_bnch\n", 3, "there is no parser named 'llm_bnch'"),
     ],
 )  # fmt: skip
@@ -101,3 +105,17 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
         (12.5, "us"),
         (3.5, "GFLOPS"),
     ]
+    findings = load(tmp_path, document.split("```yaml\n")[2].partition("```")[0]).findings
+    report = results.parse("pool of 512 bytes is full\n", program="x/gemm", findings=findings, exit_code=0)
+    [found] = report.findings
+    assert (report.status, found.kind) == (FAILED, "pool-full")
+    assert found.meaning == "the memory pool has only 512 bytes" and found.values == {"size": "512"}
+    assert found.next == ("devkit run gemm -- --pool 2G",)
+
+
+def test_own_findings_come_before_those_of_devkit() -> None:
+    line = "cannot locate symbol \"x\" referenced by \"y\""
+    own = results.own_finding("mine", pattern="locate symbol", meaning="seen", severity="note")
+    report = results.parse(line, findings=[own], exit_code=0)
+    assert [f.kind for f in report.findings] == ["mine"] and report.status == OK
+    assert [f.kind for f in results.parse(line, exit_code=0).findings] == ["missing-symbol"]
