@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from devkit.device.adb_program import AdbProgram, find_adb, find_private_adb
+    from devkit.device.commands import ShellResult
     from devkit.device.failures import DeviceNotReady, NoPhone, NothingListens, PhoneLost, ServerUnreachable
     from devkit.device.listing import DeviceEntry, Inventory, list_devices
-    from devkit.device.phone import Device, ShellResult
+    from devkit.device.phone import Device
     from devkit.device.processes import ProcessEntry
     from devkit.device.quoting import quote, quote_word
     from devkit.device.select import remember_choice, select_device
@@ -33,7 +34,7 @@ _HOME = {
     "Inventory": "listing",
     "list_devices": "listing",
     "Device": "phone",
-    "ShellResult": "phone",
+    "ShellResult": "commands",
     "ProcessEntry": "processes",
     "quote": "quoting",
     "quote_word": "quoting",

@@ -2,55 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from devkit import output
 from devkit.device import processes, survey, workdir
-from devkit.device.connection import CONNECT_TIMEOUT_S, Deadline, ask, open_service
+from devkit.device.commands import (
+    SHELL_TIMEOUT_S,
+    ShellResult,
+    check_result,
+    command_line,
+    open_command,
+    run_command,
+)
+from devkit.device.connection import CONNECT_TIMEOUT_S, ask, open_service
+from devkit.device.files import open_sync, pull_file
 from devkit.device.processes import ProcessEntry
 from devkit.device.properties import FACTS_SCRIPT, Facts, fingerprint, parse_facts, parse_properties
-from devkit.device.quoting import quote, quote_word
+from devkit.device.quoting import quote_word
 from devkit.device.servers import AdbServer
-from devkit.device.shell import (
-    ShellStream,
-    ShellV1Stream,
-    ShellV2Stream,
-    shell_service,
-    wrap_for_v1,
-)
-from devkit.device.sync import FileStat, PushItem, SyncSession
-from devkit.errors import PHONE, DeviceError, FileError, OperationTimeout, UsageError
-
-SHELL_TIMEOUT_S = 30.0
-EVIDENCE_BYTES = 4096
-# A command travels in one packet: phones take 4 KiB before Android 7 (no shell_v2) and 256 KiB
-# since, and the four hexadecimal digits of its length say 65535 at most.
-COMMAND_BYTES_V2, COMMAND_BYTES_V1 = 64_000, 4_000
-
-
-@dataclass(frozen=True)
-class ShellResult:
-    """A command that has ended on the phone. A signal n ended it when `exit_code` is 128 + n."""
-
-    command: str
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-
-    @property
-    def text(self) -> str:
-        """stdout, decoded; bytes that are not UTF-8 become U+FFFD."""
-        return self.stdout.decode("utf-8", "replace")
+from devkit.device.shell import ShellStream
+from devkit.device.sync import FileStat, PushItem
+from devkit.errors import PHONE, DeviceError, UsageError
 
 
 class Device:
@@ -96,38 +73,9 @@ class Device:
             DeviceError: the exit code is not 0 and `check` is set.
             OperationTimeout: it is not done after `timeout_s`; the phone hangs up on it then.
         """
-        line = _line(command)
-        deadline = Deadline(timeout_s)
-        parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
-        with self._open(line, pty=False, term=None, stdin_bytes=len(stdin)) as stream:
-            if len(stdin) > 0:
-                # Beside the reading: the command may fill its output before it reads all input.
-                threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
-            else:
-                stream.close_stdin()
-            while True:
-                try:
-                    name, data = stream.read(deadline.left_s())
-                    # A command that never stops talking never lets `read` time out.
-                    late = deadline.passed() and name != "exit"
-                except OperationTimeout:
-                    late = True
-                if late:
-                    raise OperationTimeout(
-                        f"`{_short(line)}` was not done on the phone {self.serial} after {timeout_s:g} s",
-                        where=PHONE,
-                        evidence=_tail(b"".join((parts["stderr"] or parts["stdout"])[-8:])),
-                    )
-                if isinstance(data, int):
-                    break
-                parts[name].append(data)
-        result = ShellResult(line, data, b"".join(parts["stdout"]), b"".join(parts["stderr"]))
-        if check and result.exit_code != 0:
-            raise DeviceError(
-                f"`{_short(line)}` failed on the phone {self.serial} (exit code {result.exit_code})",
-                where=PHONE,
-                evidence=_tail(result.stderr or result.stdout),
-            )
+        result = run_command(self, command_line(command), timeout_s=timeout_s, stdin=stdin)
+        if check:
+            check_result(self, result)
         return result
 
     def open_shell(
@@ -147,31 +95,10 @@ class Device:
             size: (rows, columns) of the terminal.
             doing: what it is for, for messages, as "running llm_demo" (default: the command).
         """
-        stream = self._open(_line(command), pty=pty, term=term, stdin_bytes=None, doing=doing)
+        stream = open_command(self, command_line(command), pty=pty, term=term, doing=doing)
         if size is not None:
             stream.resize(*size)
         return stream
-
-    def _open(
-        self, line: str, *, pty: bool, term: str | None, stdin_bytes: int | None, doing: str | None = None
-    ) -> ShellStream:
-        doing = doing or (f"running `{_short(line)}`" if line else "opening a shell")
-        v2 = "shell_v2" in self.features
-        marker = None
-        sent = line
-        if not v2 and line:
-            sent, marker = wrap_for_v1(line, stdin_bytes=stdin_bytes)
-        limit = COMMAND_BYTES_V2 if v2 else COMMAND_BYTES_V1
-        if len(sent.encode("utf-8", "surrogateescape")) > limit:
-            raise DeviceError(
-                f"a command line is too long for the phone {self.serial}",
-                evidence=f"{len(sent)} characters; adb carries {limit} bytes: {_short(line)}",
-                hints=["put long arguments into a file, push it and name the file"],
-            )
-        sock = self.dial(shell_service(sent, v2=v2, pty=pty, term=term), doing=doing)
-        if v2:
-            return ShellV2Stream(sock, server=self.server, serial=self.serial, doing=doing)
-        return ShellV1Stream(sock, marker, server=self.server, serial=self.serial, doing=doing)
 
     # Sockets
 
@@ -204,7 +131,7 @@ class Device:
         """
         if not items:
             return
-        with self._sync(f"pushing {len(items)} files") as session:
+        with open_sync(self, f"pushing {len(items)} files") as session:
             session.push(items, on_bytes)
 
     def push_bytes(self, data: bytes, remote: str, *, mode: int = 0o644, mtime_s: int | None = None) -> None:
@@ -221,29 +148,12 @@ class Device:
             DeviceError: the phone cannot read it; carries its words.
             FileError: the local file cannot be written.
         """
-        temporary = local.with_name(f".{local.name[:200]}.{secrets.token_hex(4)}.part")
-        try:
-            with open(temporary, "xb") as file:
-
-                def write(data: bytes) -> None:
-                    file.write(data)
-                    if on_bytes is not None:
-                        on_bytes(len(data))
-
-                with self._sync(f"pulling {remote}") as session:
-                    count = session.pull(remote, write)
-            os.replace(temporary, local)
-        except OSError as error:
-            raise FileError(f"cannot write {local}", evidence=os.strerror(error.errno or 0)) from None
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-        return count
+        return pull_file(self, remote, local, on_bytes)
 
     def read_bytes(self, remote: str) -> bytes:
         """The content of a file on the phone. Raises as `pull`."""
         parts: list[bytes] = []
-        with self._sync(f"pulling {remote}") as session:
+        with open_sync(self, f"pulling {remote}") as session:
             session.pull(remote, parts.append)
         return b"".join(parts)
 
@@ -255,7 +165,7 @@ class Device:
         """
         if not paths:
             return {}
-        with self._sync(f"looking at {len(paths)} files") as session:
+        with open_sync(self, f"looking at {len(paths)} files") as session:
             return session.stat(paths, follow=follow)
 
     def list_dir(self, remote: str) -> dict[str, FileStat]:
@@ -264,7 +174,7 @@ class Device:
         Raises:
             DeviceError: there is no such folder.
         """
-        with self._sync(f"listing {remote}") as session:
+        with open_sync(self, f"listing {remote}") as session:
             return session.list_dir(remote)
 
     def survey(self, preferred: str, more: str = "") -> bytes:
@@ -293,7 +203,7 @@ class Device:
         if "shell_v2" not in self.features:
             return self.shell(script, timeout_s=timeout_s).stdout
         line = survey.packed(script)
-        with self._open(line, pty=False, term=None, stdin_bytes=0, doing="looking at the phone") as stream:
+        with open_command(self, line, stdin_bytes=0, doing="looking at the phone") as stream:
             stream.close_stdin()
             return survey.read_packed(stream, timeout_s)
 
@@ -330,13 +240,6 @@ class Device:
             say(f"{refused[0]}; using {folder} on the phone {self.serial}")
         self._writable[preferred] = folder
         return folder
-
-    @contextlib.contextmanager
-    def _sync(self, doing: str) -> Iterator[SyncSession]:
-        features = self.features
-        sock = self.dial("sync:", doing=doing)
-        with SyncSession(sock, server=self.server, serial=self.serial, features=features) as session:
-            yield session
 
     # What it is
 
@@ -441,24 +344,3 @@ class Device:
         return whole_device(
             self.server.host, self.server.port, self.serial, connect_timeout_s=CONNECT_TIMEOUT_S
         )
-
-
-def _line(command: str | Sequence[str]) -> str:
-    line = command if isinstance(command, str) else quote(command)
-    if "\0" in line:
-        quote_word(line)  # raises: the one message about NUL
-    return line
-
-
-def _feed(stream: ShellStream, data: bytes) -> None:
-    stream.write_stdin(data)
-    stream.close_stdin()
-
-
-def _short(line: str) -> str:
-    first = line.strip().partition("\n")[0]
-    return first if len(first) <= 80 and first == line.strip() else first[:77] + "..."
-
-
-def _tail(data: bytes, lines: int = 15) -> str:
-    return "\n".join(data[-EVIDENCE_BYTES:].decode("utf-8", "replace").strip().splitlines()[-lines:])

@@ -11,6 +11,7 @@ import pytest
 
 from devkit.device import Device, PushItem
 from devkit.device.compression import codec_for
+from devkit.device.files import open_sync
 from devkit.device.sync import SyncSession
 from devkit.errors import DeviceError
 from tests.e2e.support import start_sim
@@ -37,7 +38,7 @@ def device(release: str, tmp_path_factory: pytest.TempPathFactory, adb: Path) ->
 
 
 def sent(device: Device, items: list[PushItem]) -> int:
-    with device._sync("pushing") as session:
+    with open_sync(device, "pushing") as session:
         session.push(items)
         return int(session.sent_bytes)
 
