@@ -85,6 +85,10 @@ def debug(
     no_deploy: Annotated[
         bool, typer.Option("--no-deploy", help="Debug what is on the phone; refused if it is another build.")
     ] = False,
+    platform: Annotated[
+        bool,
+        typer.Option("--platform", help="LLDB's platform mode: it launches or attaches through lldb-server."),
+    ] = False,
     print_commands: common.PrintCommands = False,
     self_test: Annotated[
         bool,
@@ -114,6 +118,8 @@ def debug(
     sink = output.current()
     _check_how(batch, print_commands, serve)
     _check_which(attach, pick=pick, wait_for=wait_for, print_commands=print_commands, stdin=stdin, args=args)
+    if platform and wait_for:
+        raise UsageError("--platform cannot wait for a program", hints=["--wait-for alone", "--attach PID"])
     _check_input(stdin, batch, serve)
     to_running = pick or (attach is not None and not wait_for)
     config, device, prepared = common.prepare_app(
@@ -145,6 +151,8 @@ def debug(
         batch=batch,
         stdin=stdin,
         name=name,
+        platform=platform,
+        device_program=prepared.plan.program_path,
     )
     tools = lldb.find_tools(config, device)
     if print_commands:

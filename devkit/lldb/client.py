@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from devkit import output, paths, process
 from devkit.errors import FileError, UsageError
 from devkit.lldb import recipes
+from devkit.lldb.platform_commands import quote
 
 if TYPE_CHECKING:
     from devkit.lldb.tools import LldbTools
@@ -76,7 +77,7 @@ def batch(
         *recipes.setup_commands(script),
         *recipes.recorded_connect_commands(script),
         recipes.ARRIVE,
-        f"command source --stop-on-error false {recipes.quote(_plain_file(source, folder))}",
+        f"command source --stop-on-error false {quote(_plain_file(source, folder))}",
         f"{recipes.FINISH} {end}",
     ]
     crashed = ["thread backtrace all", f"{recipes.FINISH} {end}"]

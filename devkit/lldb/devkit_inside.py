@@ -32,15 +32,15 @@ class StopRecorder:
         return True
 
 
-def devkit_connect(debugger, command, exe_ctx, result, internal_dict):
-    """`gdb-remote HOST:PORT` that returns when the process stands still, for editors' adapters.
+def devkit_stopped(debugger, command, exe_ctx, result, internal_dict):
+    """Runs a command that makes a process, and returns when that stands still, for editors' adapters.
 
     They run LLDB asynchronously, where the bare command returns at once: told to go on right after it,
     as CodeLLDB does, a process that LLDB does not yet know to be stopped stays at its first instruction.
     """
     shown = lldb.SBCommandReturnObject()
     with _Synchronous(debugger):
-        debugger.GetCommandInterpreter().HandleCommand("gdb-remote " + command.strip(), shown)
+        debugger.GetCommandInterpreter().HandleCommand(command.strip(), shown)
     if not shown.Succeeded():
         result.SetError((shown.GetError() or "no reason given").strip())
     elif debugger.GetSelectedTarget().GetProcess().GetState() != lldb.eStateStopped:
@@ -249,5 +249,5 @@ def _write():
 
 
 def __lldb_init_module(debugger, internal_dict):
-    for name in ("connect", "launch", "arrive", "finish"):
+    for name in ("stopped", "launch", "arrive", "finish"):
         debugger.HandleCommand(f"command script add -f devkit_inside.devkit_{name} devkit-{name}")

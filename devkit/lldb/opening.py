@@ -15,6 +15,8 @@ from devkit import output, paths
 from devkit.device.phone_terminal import PhoneTerminal
 from devkit.lldb import recipes, version
 from devkit.lldb.client import STDIN
+from devkit.lldb.platform_commands import PlatformMode
+from devkit.lldb.platform_server import PlatformServer, PlatformWay, free_port
 from devkit.lldb.program_input import Typing
 from devkit.lldb.server import LaunchRefused, LldbServer, push_server
 from devkit.lldb.sysroot import mini_sysroot
@@ -36,7 +38,7 @@ class OpenSession:
 
     script: recipes.SessionScript
     server: LldbServer
-    relay: Relay
+    relay: Relay | PlatformWay
 
 
 class Opener:
@@ -64,6 +66,11 @@ class Opener:
         """Whether a session can stand ready without touching a program: LLDB launches it itself."""
         return self._waits
 
+    @property
+    def serves_restarts(self) -> bool:
+        """Whether one session takes an LLDB that starts its program anew."""
+        return self._request.platform
+
     @contextlib.contextmanager
     def open(
         self, folder: Path, on_output: Callable[[bytes], None], listener: socket.socket | None = None
@@ -80,6 +87,9 @@ class Opener:
         """
         request = self._request
         with contextlib.ExitStack() as stack:
+            if request.platform:
+                yield self._on_platform(stack, on_output)
+                return
             try:
                 server, relay = self._connect(stack, listener, waits=self._waits)
             except LaunchRefused as error:
@@ -128,6 +138,33 @@ class Opener:
             self._request = dataclasses.replace(request, attach_pid=pid, wait_for=None)
         return server, relay
 
+    def _on_platform(self, stack: contextlib.ExitStack, on_output: Callable[[bytes], None]) -> OpenSession:
+        request, launch = self._request, self._request.launch
+        gdb_port = free_port(self._device)
+        folder = launch.working_dir if launch is not None else request.device_dir
+        server = stack.enter_context(
+            PlatformServer(
+                self._device, self._server, gdb_port=gdb_port, working_dir=folder, app=request.name
+            )
+        )
+        way = PlatformWay(self._device, server, server.wait_for_port(), gdb_port)
+        stack.enter_context(way)
+        output.current().note(f"LLDB's platform {way.plugin} at {way.url}")
+        terminal = None
+        if request.stdin is not None:
+            terminal = stack.enter_context(self._terminal(stack, on_output))
+            stack.enter_context(Typing(request.stdin, terminal))
+        environment = self._environment() if launch is not None else {}
+        mode = PlatformMode(
+            way.plugin,
+            way.url,
+            way.environment,
+            **platform_target(request, environment),
+            terminal=terminal.path if terminal is not None else None,
+        )
+        script = session_script(self._device, request, self._sysroot, 0)
+        return OpenSession(dataclasses.replace(script, mode=mode), server, way)
+
     def _terminal(self, stack: contextlib.ExitStack, on_output: Callable[[bytes], None]) -> PhoneTerminal:
         stdin = self._request.stdin
         if stdin is not None and stdin != STDIN and stdin.is_char_device():
@@ -138,13 +175,35 @@ class Opener:
 
     def _environment(self) -> dict[str, str]:
         """The phone's own variables: a program that LLDB launches has only those it is given."""
-        lines = self._device.shell("env -0").stdout.decode("utf-8", "surrogateescape").split("\0")
-        return {name: value for name, found, value in (line.partition("=") for line in lines) if found}
+        return parse_environment(self._device.shell("env -0").stdout.decode("utf-8", "surrogateescape"))
+
+
+def parse_environment(text: str) -> dict[str, str]:
+    """The variables in the output of `env -0`, but the shell's own notes of where it is."""
+    pairs = (line.partition("=") for line in text.split("\0"))
+    return {name: value for name, found, value in pairs if found and name not in ("_", "PWD", "OLDPWD")}
 
 
 def _write_all(file: IO[bytes], data: bytes) -> None:
     while data:
         data = data[file.write(data) :]
+
+
+def platform_target(request: DebugRequest, environment: dict[str, str]) -> dict[str, Any]:
+    """What PlatformMode has to know of the program.
+
+    Args:
+        environment: the phone's own variables.
+    """
+    launch = request.launch
+    if launch is None:
+        return {"program": request.device_program, "pid": request.attach_pid}
+    return {
+        "program": launch.program,
+        "working_dir": launch.working_dir,
+        "args": launch.args,
+        "env": {**environment, **launch.environment()},
+    }
 
 
 def session_script(device: Device, request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:

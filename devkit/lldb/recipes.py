@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.errors import UsageError
+from devkit.lldb import platform_commands
+from devkit.lldb.platform_commands import PlatformMode, quote
 
 # Commands of the helper: note the breakpoints, or show where the program stands too; note how it
 # ended and end what is left.
@@ -32,7 +34,7 @@ class SessionScript:
     `program` and `libraries` are the unstripped files on this machine, `search_paths` folders in
     which LLDB looks for what the phone has loaded. With a `launch_plan` (a file for the helper's
     devkit-launch) LLDB launches the program itself, else the server has. `platform` is LLDB's name for
-    what the phone is.
+    what the phone is. With a `mode` LLDB goes through lldb-server's platform, and needs no `port`.
     """
 
     program: Path
@@ -43,6 +45,7 @@ class SessionScript:
     breakpoints: tuple[str, ...]
     attach: bool = False
     launch_plan: Path | None = None
+    mode: PlatformMode | None = None
 
 
 def parse_breakpoint(text: str) -> tuple[str, str | int | None]:
@@ -73,21 +76,28 @@ def setting_commands(script: SessionScript) -> list[str]:
         "settings clear plugin.symbol-locator.debuginfod.server-urls",
         # Modules come from this machine by build-id, never over the link.
         "settings set target.exec-search-paths " + " ".join(quote(p) for p in script.search_paths),
+        *(platform_commands.setting_commands() if script.mode is not None else []),
     ]
 
 
 def target_commands(script: SessionScript) -> list[str]:
     """The target, its symbols and the breakpoints that were asked for."""
-    lines = [
+    lines = _target(script)
+    lines += [f"target modules add {quote(library)}" for library in script.libraries]
+    lines += [_breakpoint(text) for text in script.breakpoints]
+    return lines
+
+
+def _target(script: SessionScript) -> list[str]:
+    if script.mode is not None:
+        return platform_commands.target_commands(script.mode, script.program)
+    return [
         # Dependents would be looked up one by one, each a round trip. Left to itself LLDB takes a program
         # of this machine's architecture for one that runs here, and looks its process id up among the
         # processes here: whoever has that number becomes the executable, and no breakpoint works
         # (DynamicLoaderPOSIXDYLD::ResolveExecutableModule).
         f"target create --no-dependents --platform {script.platform} {quote(script.program)}",
     ]
-    lines += [f"target modules add {quote(library)}" for library in script.libraries]
-    lines += [_breakpoint(text) for text in script.breakpoints]
-    return lines
 
 
 def setup_commands(script: SessionScript) -> list[str]:
@@ -102,6 +112,8 @@ def process_commands(script: SessionScript) -> list[str]:
     """The connection to a process that stands still: at its first instruction, or where it was."""
     if script.launch_plan is not None:
         return [f"command script import {quote(HELPER)}", f"devkit-launch {script.launch_plan}"]
+    if script.mode is not None:
+        return [platform_commands.process_command(script.mode)]
     return [f"gdb-remote 127.0.0.1:{script.port}"]
 
 
@@ -137,7 +149,8 @@ def _asynchronous_process_commands(script: SessionScript) -> list[str]:
     """`process_commands` for an LLDB that does not wait by itself."""
     if script.launch_plan is not None:
         return process_commands(script)
-    return [f"command script import {quote(HELPER)}", f"devkit-connect 127.0.0.1:{script.port}"]
+    [command] = process_commands(script)
+    return [f"command script import {quote(HELPER)}", f"devkit-stopped {command}"]
 
 
 def adapter_commands(folder: str) -> dict[str, list[str]]:
@@ -155,12 +168,6 @@ def adapter_commands(folder: str) -> dict[str, list[str]]:
 
 def _source(folder: str, name: str, *, stop: bool) -> str:
     return f"command source --stop-on-error {str(stop).lower()} {quote(f'{folder}/{name}')}"
-
-
-def quote(path: Path | str) -> str:
-    """A word for LLDB's command parser: in double quotes, with \\ and \" escaped."""
-    text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
-    return f'"{text}"'
 
 
 def session_file(commands: Sequence[str]) -> str:

@@ -22,6 +22,8 @@ class DebugRequest:
         wait_for: attach to the next process of this name.
         stdin: what the program reads: a file, another terminal (which shows its output, too), or
             client.STDIN for this process's own; None: a launched program gets no input.
+        platform: through lldb-server's platform, which LLDB asks to launch or attach.
+        device_program: the program's path on the phone; needed for a platform that attaches.
     """
 
     program: Path
@@ -35,6 +37,8 @@ class DebugRequest:
     batch: Path | None = None
     stdin: Path | None = None
     name: str = ""
+    platform: bool = False
+    device_program: str = ""
 
     @property
     def attaches(self) -> bool:

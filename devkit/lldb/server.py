@@ -20,6 +20,8 @@ from devkit.runtime.guard import Guard
 from devkit.runtime.hashes import HashCache
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from devkit.device import Device
     from devkit.lldb.tools import LldbTools
     from devkit.runtime.run import Launch
@@ -97,6 +99,9 @@ class LldbServer:
     Args:
         waits: it gets no program: LLDB tells it what to launch once it is connected.
         app: for messages.
+
+    Attributes:
+        ended: set when it has ended, for whatever reason.
     """
 
     def __init__(
@@ -119,9 +124,9 @@ class LldbServer:
         self._log = bytearray()
         self._exit_code: int | None = None
         self._lost: str | None = None
-        self._ended = threading.Event()
+        self.ended = threading.Event()
 
-    def __enter__(self) -> LldbServer:
+    def __enter__(self) -> Self:
         folder = posixpath.dirname(self._server)
         self._guard = Guard(self._device, folder)
         try:
@@ -135,7 +140,7 @@ class LldbServer:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self._ended.is_set() and self._attach_pid is not None:
+        if self.ended.is_set() and self._attach_pid is not None:
             self._guard.release()
         else:
             self._guard.kill()
@@ -161,7 +166,7 @@ class LldbServer:
             try:
                 return self._device.dial(f"localabstract:{self._name}")
             except NothingListens:
-                if self._ended.wait(_RETRY_S):
+                if self.ended.wait(_RETRY_S):
                     # It may have printed its reason just now.
                     time.sleep(_RETRY_S)
                     raise self._failed(f"lldb-server ended at once (exit code {self._exit_code})") from None
@@ -181,7 +186,7 @@ class LldbServer:
     @property
     def has_ended(self) -> bool:
         """Whether it has ended, for whatever reason."""
-        return self._ended.is_set()
+        return self.ended.is_set()
 
     def _collect(self) -> None:
         try:
@@ -192,7 +197,7 @@ class LldbServer:
                     self._log += data
         except (DeviceError, OSError) as error:
             self._lost = getattr(error, "evidence", None) or str(error)
-        self._ended.set()
+        self.ended.set()
 
     def _failed(self, what: str) -> DebugError:
         text = tail(self.log)

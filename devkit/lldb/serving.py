@@ -64,6 +64,8 @@ def serve(device: Device, tools: LldbTools, request: DebugRequest, folder: Path)
                     if not _keep(session, folder, CLIENT_TIMEOUT_S if first else RESTART_S):
                         return
                 first = False
+                if opener.serves_restarts:
+                    return
 
 
 def end_serving(folder: Path) -> bool:

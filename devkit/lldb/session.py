@@ -12,6 +12,7 @@ from devkit import output, process
 from devkit.errors import PHONE, DebugError
 from devkit.lldb import client, recipes, version
 from devkit.lldb.opening import Opener
+from devkit.lldb.platform_server import explain_unreachable
 from devkit.lldb.session_folder import session_folder
 
 if TYPE_CHECKING:
@@ -119,6 +120,13 @@ def _check_end(
     seen = [clash] if clash else []
     if clash:
         hints.insert(0, version.PIN_HINT)
+    unreachable = explain_unreachable(result.transcript) if not result.stops else None
+    if unreachable:
+        raise DebugError(
+            "LLDB reached the platform on the phone, but not its second port: that of the program",
+            evidence="\n".join([*seen, unreachable]),
+            hints=["leave --platform out: without it there is only one connection", *hints],
+        )
     if not moved:
         raise DebugError(
             f"LLDB never connected to the phone ({_how(code)})",

@@ -71,6 +71,13 @@ class PhonePorts:
 class PhonePort:
     """A port of this machine whose connections lead to one of the phone.
 
+    Args:
+        port: 0 lets the system choose; `port` then says which.
+
+    Attributes:
+        connected: set when the first client has come.
+        bytes_up, bytes_down: what clients have sent and received.
+
     Raises:
         TunnelError: "address-in-use".
     """
@@ -78,6 +85,9 @@ class PhonePort:
     def __init__(self, bind: str, port: int, dial: Callable[[], socket.socket]) -> None:
         self._dial = dial
         self._ends: set[socket.socket] = set()
+        self.connected = threading.Event()
+        self.bytes_up = 0
+        self.bytes_down = 0
         self._listener = socket.socket(socket.AF_INET6 if ":" in bind else socket.AF_INET)
         try:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,7 +100,8 @@ class PhonePort:
                 reason="address-in-use",
                 hints=[f"see who listens: ss -ltnp 'sport = :{port}'"],
             ) from None
-        threading.Thread(target=self._accept, daemon=True, name=f"phone port {port}").start()
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True, name=f"phone port {self.port}").start()
 
     def close(self) -> None:
         """Stop listening and end its connections."""
@@ -112,20 +123,28 @@ class PhonePort:
             client.close()
             return
         self._ends |= {client, phone}
+        self.connected.set()
         with contextlib.suppress(OSError):
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        back = threading.Thread(target=_copy, args=(phone, client), daemon=True)
+        back = threading.Thread(target=_copy, args=(phone, client, self._count_down), daemon=True)
         back.start()
-        _copy(client, phone)
+        _copy(client, phone, self._count_up)
         back.join()
         for end in (client, phone):
             _end(end)
             self._ends.discard(end)
 
+    def _count_up(self, count: int) -> None:
+        self.bytes_up += count
 
-def _copy(source: socket.socket, target: socket.socket) -> None:
+    def _count_down(self, count: int) -> None:
+        self.bytes_down += count
+
+
+def _copy(source: socket.socket, target: socket.socket, count: Callable[[int], None]) -> None:
     with contextlib.suppress(OSError):
         while data := source.recv(_CHUNK_BYTES):
+            count(len(data))
             target.sendall(data)
     # adb loses a half-close: the end of either side ends both.
     for end in (source, target):

@@ -10,6 +10,8 @@ import pytest
 
 from devkit.errors import UsageError
 from devkit.lldb import recipes
+from devkit.lldb.platform_commands import PlatformMode
+from devkit.lldb.platform_server import explain_unreachable, platform_command
 from devkit.lldb.recipes import SessionScript, parse_breakpoint
 from devkit.lldb.server import server_command
 from devkit.runtime.run import Launch
@@ -92,12 +94,62 @@ def test_an_adapter_runs_the_same_commands() -> None:
     settings, target, process = files.values()
     assert settings + target == recipes.setup_commands(SCRIPT)
     # The adapter continues by itself, and would do so too early after a command that does not wait.
-    assert process[-1] == "devkit-connect 127.0.0.1:4711"
+    assert process[-1] == "devkit-stopped gdb-remote 127.0.0.1:4711"
     launched = replace(SCRIPT, launch_plan=Path("/a b/launch.json"))
     assert recipes.adapter_files(launched)[recipes.PROCESS_FILE] == recipes.process_commands(launched)
     named = recipes.adapter_commands('/w "x"/d')
     assert list(files) == [words[-1].rpartition("/")[2].rstrip('"') for words in named.values()]
     assert named["init"] == ['command source --stop-on-error false "/w \\"x\\"/d/settings.lldb"']
+
+
+def test_the_platform_mode_needs_no_files_of_the_phone_and_leaves_its_own_alone() -> None:
+    mode = PlatformMode(
+        "remote-android",
+        "connect://[127.0.0.1:16001]:5039",
+        {"ANDROID_SERIAL": "127.0.0.1:16001"},
+        "/d/app/prog",
+        working_dir="/d/a b",
+        args=("x y", '"q"'),
+        env={"K": "v w", "BAD": "two\nlines"},
+    )
+    script = replace(SCRIPT, mode=mode)
+    lines = recipes.setup_commands(script)
+    assert lines[2:8] == [
+        "settings set platform.use-module-cache false",
+        "settings set target.auto-install-main-executable false",
+        "script import os; os.environ.update({'ANDROID_SERIAL': '127.0.0.1:16001'})",
+        "platform select remote-android",
+        "platform connect connect://[127.0.0.1:16001]:5039",
+        'target create --no-dependents --remote-file "/d/app/prog" "/b 中/llm_demo"',
+    ]
+    [launch] = recipes.process_commands(script)
+    assert launch == (
+        "process launch --stop-at-entry --disable-aslr false "
+        r'--working-dir "/d/a b" --environment "K=v w" -- "x y" "\"q\""'
+    )
+    [_, waits] = recipes.adapter_files(script)[recipes.PROCESS_FILE]
+    assert waits == f"devkit-stopped {launch}"
+    joins = replace(script, mode=replace(mode, pid=47), attach=True)
+    assert recipes.connect_commands(joins) == ["process attach --pid 47"]
+
+
+def test_both_ports_of_the_platform_are_fixed() -> None:
+    assert platform_command("/d/lldb-server", 5039, 5040, stays=True) == (
+        "/d/lldb-server platform --server --listen 127.0.0.1:5039 --gdbserver-port 5040"
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: attach failed: Failed to connect port",
+        "error: failed to connect to port 5040",
+        "error: Unable to launch: failed to get reply to handshake packet within timeout of 6.0 seconds",
+    ],
+)
+def test_a_second_port_that_is_missing(said: str) -> None:
+    assert explain_unreachable(f"(lldb) process attach --pid 3\n{said}\n") == said
+    assert explain_unreachable("(lldb) process attach --pid 3\nProcess 3 stopped\n") is None
 
 
 def test_a_server_that_waits_gets_no_program() -> None:
