@@ -114,7 +114,7 @@ def test_the_example_of_the_documentation(tmp_path: Path) -> None:
 
 
 def test_own_findings_come_before_those_of_devkit() -> None:
-    line = "cannot locate symbol \"x\" referenced by \"y\""
+    line = 'cannot locate symbol "x" referenced by "y"'
     own = results.own_finding("mine", pattern="locate symbol", meaning="seen", severity="note")
     report = results.parse(line, findings=[own], exit_code=0)
     assert [f.kind for f in report.findings] == ["mine"] and report.status == OK
