@@ -1,0 +1,257 @@
+"""Samples merged into one call tree: what flame graphs, call trees and comparisons are made of.
+
+A node is a function of a module, called through its parent; lines and addresses are merged. Nodes that hold
+less than a small part of every event are put together, one a parent, so that nothing gets lost.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from devkit.profiling.model import INDEX, NONE, NUMBER, REAL, Event, Profile, Thread
+
+# The part of an event below which a node is merged.
+LEAST_SHARE = 1 / 10_000
+# More nodes than this no page draws at ease, and no person reads.
+MOST_NODES = 60_000
+
+NO_STACK = "(no stack)"
+
+_Number = TypeVar("_Number", int, float)
+
+
+class Function(NamedTuple):
+    """What the nodes of one parent differ by: a name as people read it, index in `Tree.modules` or NONE."""
+
+    name: str
+    module: int
+
+
+class Place(NamedTuple):
+    """A source line, and whether the function was inlined there."""
+
+    file: str
+    line: int
+    inlined: bool
+
+
+class Entry(NamedTuple):
+    """The own weight of a node in a thread and an event."""
+
+    node: int
+    thread: int
+    event: int
+    weight: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A call tree; every parent comes before its children, and the first node is the root.
+
+    Attributes:
+        modules: paths.
+        parent: of each node; NONE for the root.
+        function: index in `functions`; NONE for the root and for nodes that stand for merged ones.
+        place: index in `places`: the line with the most weight in the node; NONE where no line is known.
+        merged: how many nodes this one stands for; 0 for real ones.
+        entries: each combination of node, thread and event once, by node.
+        totals: the weight of each event.
+        least_share: the part of an event below which nodes were merged; 0 when none were.
+    """
+
+    functions: Sequence[Function]
+    modules: Sequence[str]
+    threads: Sequence[Thread]
+    events: Sequence[Event]
+    parent: array[int]
+    function: array[int]
+    place: array[int]
+    merged: array[int]
+    places: Sequence[Place]
+    entries: Sequence[Entry]
+    totals: Sequence[int]
+    least_share: float
+
+    def own(self, event: int) -> array[int]:
+        """The own weight of each node in one event, all threads together."""
+        weights = array(NUMBER, bytes(8 * len(self.parent)))
+        for entry in self.entries:
+            if entry.event == event:
+                weights[entry.node] += entry.weight
+        return weights
+
+    def sums(self, event: int) -> array[int]:
+        """The weight of each node with all below it."""
+        return _summed(self.own(event), self.parent)
+
+
+def function_name(function: str, module: str) -> str:
+    """What a frame is called: without a symbol, its module in brackets."""
+    return function or f"[{module.rpartition('/')[2] or module or 'unknown'}]"
+
+
+def functions_of(profile: Profile) -> tuple[list[Function], array[int]]:
+    """The functions of a profile, and of each frame which one it is."""
+    known: dict[Function, int] = {}
+    of_frame = array(INDEX)
+    for frame in profile.frames:
+        path = profile.modules[frame.module].path if frame.module >= 0 else ""
+        function = Function(function_name(frame.function, path), frame.module)
+        of_frame.append(known.setdefault(function, len(known)))
+    return list(known), of_frame
+
+
+def build_tree(profile: Profile, *, least_share: float = LEAST_SHARE, most_nodes: int = MOST_NODES) -> Tree:
+    """Merge the samples of a profile.
+
+    Args:
+        least_share: nodes with less than this part of every event are merged; 0 keeps all.
+        most_nodes: where more are left, the smallest are merged, too.
+    """
+    functions, function_of = functions_of(profile)
+    weights = _weights(profile)
+    parent, function, node_of = _nodes(profile, functions, function_of)
+    # The index -1 is a stack's that is unknown: the last element.
+    sums = []
+    for event in range(len(profile.events)):
+        own = array(NUMBER, bytes(8 * len(parent)))
+        for (stack, _, kind), weight in weights.items():
+            if kind == event:
+                own[node_of[stack]] += weight
+        sums.append(_summed(own, parent))
+    totals = [column[0] for column in sums]
+    share = [0.0] * len(parent)
+    for column, total in zip(sums, totals, strict=True):
+        if total:
+            share = [max(one, weight / total) for one, weight in zip(share, column, strict=True)]
+    least = least_share
+    if len(parent) > most_nodes:
+        least = max(least, sorted(share, reverse=True)[most_nodes - 1])
+    kept = [part >= least for part in share]
+    kept[0] = True
+    place, places = _places(profile, weights, totals, node_of, kept)
+    new, pruned = _pruned(kept, parent, function, place)
+    merged_weights: dict[tuple[int, int, int], int] = {}
+    for (stack, thread, kind), weight in weights.items():
+        key = (new[node_of[stack]], thread, kind)
+        merged_weights[key] = merged_weights.get(key, 0) + weight
+    return Tree(
+        functions, [module.path for module in profile.modules], list(profile.threads), list(profile.events),
+        *pruned, places,
+        [Entry(*key, weight) for key, weight in sorted(merged_weights.items()) if weight],
+        totals, least if any(pruned[3]) else 0.0,
+    )  # fmt: skip
+
+
+def _weights(profile: Profile) -> dict[tuple[int, int, int], int]:
+    """(stack, thread, event) → weight."""
+    threads, events = len(profile.threads) or 1, len(profile.events) or 1
+    summed: dict[int, int] = {}
+    columns = profile.sample_stack, profile.sample_thread, profile.sample_event, profile.sample_weight
+    for stack, thread, event, weight in zip(*columns, strict=True):
+        key = (stack * threads + thread) * events + event
+        summed[key] = summed.get(key, 0) + weight
+    return {
+        (key // events // threads, key // events % threads, key % events): weight
+        for key, weight in summed.items()
+    }
+
+
+def _nodes(
+    profile: Profile, functions: list[Function], function_of: array[int]
+) -> tuple[array[int], array[int], array[int]]:
+    """(parent of each node, function of each node, node of each stack and, as last, of no stack)."""
+    parent, function = array(INDEX, [NONE]), array(INDEX, [NONE])
+    node_of = array(INDEX)
+    known: dict[int, int] = {}
+    for caller, frame in zip(profile.stack_parent, profile.stack_frame, strict=True):
+        above = node_of[caller] if caller >= 0 else 0
+        key = above << 32 | function_of[frame]
+        node = known.get(key)
+        if node is None:
+            node = known[key] = len(parent)
+            parent.append(above)
+            function.append(function_of[frame])
+        node_of.append(node)
+    if NONE in profile.sample_stack:
+        node_of.append(len(parent))
+        parent.append(0)
+        function.append(len(functions))
+        functions.append(Function(NO_STACK, NONE))
+    else:
+        node_of.append(0)
+    return parent, function, node_of
+
+
+def _places(
+    profile: Profile,
+    weights: dict[tuple[int, int, int], int],
+    totals: Sequence[int],
+    node_of: Sequence[int],
+    kept: Sequence[bool],
+) -> tuple[array[int], list[Place]]:
+    """The heaviest line of each node that is kept, all events taken together by their shares."""
+    share: array[float] = array(REAL, bytes(8 * (len(profile.stack_parent) + 1)))
+    for (stack, _, event), weight in weights.items():
+        share[stack] += weight / totals[event] if totals[event] else 0.0
+    # Without the last, which is that of no stack.
+    share.pop()
+    _summed(share, profile.stack_parent)
+    by_frame: dict[int, float] = {}
+    for part, frame, node in zip(share, profile.stack_frame, node_of, strict=False):
+        if kept[node]:
+            key = node << 32 | frame
+            by_frame[key] = by_frame.get(key, 0.0) + part
+    best: dict[int, tuple[float, int]] = {}
+    for key, part in by_frame.items():
+        node = key >> 32
+        if node not in best or part > best[node][0]:
+            best[node] = part, key & 0xFFFFFFFF
+    known: dict[Place, int] = {}
+    place = array(INDEX, [NONE]) * len(kept)
+    for node, (_, heaviest) in best.items():
+        seen = profile.frames[heaviest]
+        if seen.file:
+            place[node] = known.setdefault(Place(seen.file, seen.line, seen.inlined), len(known))
+    return place, list(known)
+
+
+def _pruned(
+    kept: Sequence[bool], parent: array[int], function: array[int], place: array[int]
+) -> tuple[array[int], tuple[array[int], array[int], array[int], array[int]]]:
+    """(where each node went, the columns parent, function, place and merged of what is left)."""
+    new = array(INDEX)
+    columns = array(INDEX), array(INDEX), array(INDEX), array(INDEX)
+
+    def append(*values: int) -> None:
+        new.append(len(columns[0]))
+        for column, value in zip(columns, values, strict=True):
+            column.append(value)
+
+    rest: dict[int, int] = {}
+    for node, above in enumerate(parent):
+        if kept[node]:
+            append(new[above] if above >= 0 else NONE, function[node], place[node], 0)
+            continue
+        target = new[above]
+        if not columns[3][target]:
+            if target not in rest:
+                rest[target] = len(columns[0])
+                append(target, NONE, NONE, 1)
+                continue
+            target = rest[target]
+        columns[3][target] += 1
+        new.append(target)
+    return new, columns
+
+
+def _summed(weights: array[_Number], parent: Sequence[int]) -> array[_Number]:
+    """Own weights to weights with all below; in place."""
+    for index in range(len(weights) - 1, -1, -1):
+        above = parent[index]
+        if above >= 0:
+            weights[above] += weights[index]
+    return weights

@@ -1,0 +1,239 @@
+"""The flame graph's page in a real browser: what stands where, and what the mouse and the keys do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devkit.profiling import Meta, Profile, ProfileBuilder
+from devkit.profiling.flamegraph import render_page
+from tests.support.browser import Page, Picture, browser
+
+pytestmark = pytest.mark.slow
+
+ROW = 18
+WIDTH, HEIGHT = 1200, 800
+HIGHLIGHT = (230, 0, 230)
+WHITE = (255, 255, 255)
+ENGINE, LLM, LIBC = "libMNN.so", "libllm.so", "libc.so"
+
+
+def engine_profile() -> Profile:
+    """main: 60 % gemm (libMNN), 30 % attention (libllm) of which 10 % memcpy (libc); a logger with 10 %."""
+    builder = ProfileBuilder()
+    builder.event("cpu-cycles:u", "cycles")
+    worker, logger = builder.thread(7, 7, "worker"), builder.thread(7, 8, "logger <b>")
+    app, engine, llm, libc = (
+        builder.module(f"/data/local/tmp/devkit/{n}") for n in ("app", ENGINE, LLM, LIBC)
+    )
+    main = builder.frame("main", app, file="/src/main.cpp", line=5)
+    gemm = builder.frame("gemm<float, 4>(float*)", engine, file="/src/设置/gemm.cpp", line=42)
+    attention = builder.frame("attention", llm, file="/src/attention.cpp", line=7)
+    memcpy, write = (
+        builder.frame("memcpy", libc),
+        builder.frame("</script><img src=x onerror=alert(1)>", libc),
+    )
+    for chain, thread, count in (
+        ([main, gemm], worker, 600),
+        ([main, attention], worker, 200),
+        ([main, attention, memcpy], worker, 100),
+        ([write], logger, 100),
+    ):
+        for _ in range(count):
+            builder.sample(builder.stack(chain), thread, 1000)
+    return builder.finish(Meta("phone", ("llm_demo", "model dir/config.json"), "simpleperf"))
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    with browser() as page:
+        yield page
+
+
+class Graph:
+    """The page as a person sees it: frames by their row and their part of the width."""
+
+    def __init__(self, tab: Page, file: Path) -> None:
+        self.tab = tab
+        tab.console.clear()
+        tab.requests.clear()
+        tab.open(file, width=WIDTH, height=HEIGHT)
+        tab.wait("document.body.dataset.ready === 'yes' || !document.getElementById('failed').hidden")
+        assert not tab.console
+        # The page itself and nothing else.
+        assert tab.requests == [file.as_uri()]
+
+    def box(self) -> tuple[float, float, float, float]:
+        left, top, width, height = self.tab.evaluate(
+            "(r => [r.left, r.top, r.width, r.height])"
+            "(document.getElementById('flames').getBoundingClientRect())"
+        )
+        return left, top, width, height
+
+    def at(self, part: float, row: int) -> tuple[float, float]:
+        left, top, width, _ = self.box()
+        # Near the upper edge, where no letter is.
+        return left + part * width, top + row * ROW + 2
+
+    def colour(self, part: float, row: int) -> tuple[int, int, int]:
+        return self.look().colour(*self.at(part, row))
+
+    def look(self) -> Picture:
+        """A picture without the box that follows the pointer."""
+        self.tab.move(2, 2)
+        return self.tab.picture()
+
+    def legend(self, library: str) -> tuple[int, int, int]:
+        text = self.tab.evaluate(
+            "(name => { for (const li of document.querySelectorAll('#modules li'))"
+            " if (li.textContent.includes(name))"
+            " return getComputedStyle(li.querySelector('.swatch')).backgroundColor; })"
+            f"({library!r})"
+        )
+        red, green, blue = (round(float(v)) for v in text.removeprefix("rgb(").removesuffix(")").split(","))
+        return red, green, blue
+
+    def tick(self, listing: str, text: str) -> None:
+        """Click the box of an entry as a person does: opened first."""
+        found = self.tab.evaluate(
+            f"(() => {{ const list = document.getElementById({listing!r}); list.parentElement.open = true;"
+            f" for (const li of list.children) if (li.textContent.includes({text!r}))"
+            " { const r = li.querySelector('input').getBoundingClientRect();"
+            " return [r.left + r.width / 2, r.top + r.height / 2]; } })()"
+        )
+        self.tab.click(*found)
+
+    def text(self, element: str) -> str:
+        return str(self.tab.evaluate(f"document.getElementById({element!r}).innerText"))
+
+
+def near(first: tuple[int, int, int], second: tuple[int, int, int]) -> bool:
+    return all(abs(a - b) <= 3 for a, b in zip(first, second, strict=True))
+
+
+@pytest.fixture
+def graph(tab: Page, tmp_path: Path) -> Graph:
+    file = tmp_path / "flame graph 火焰.html"
+    file.write_text(render_page(engine_profile()), "utf-8")
+    return Graph(tab, file)
+
+
+def test_frames_stand_where_their_shares_put_them(graph: Graph) -> None:
+    engine, llm, libc = (graph.legend(name) for name in (ENGINE, LLM, LIBC))
+    assert len({engine, llm, libc}) == 3
+    picture = graph.look()
+
+    def seen(part: float, row: int) -> tuple[int, int, int]:
+        return picture.colour(*graph.at(part, row))
+
+    # Row 0 is all, row 1 main (90 %) and the logger's write (10 %), row 2 what main calls.
+    for part in (0.01, 0.3, 0.59):
+        assert near(seen(part, 2), engine)
+    for part in (0.61, 0.75, 0.89):
+        assert near(seen(part, 2), llm)
+    for part in (0.91, 0.99):
+        assert near(seen(part, 1), libc)
+        assert near(seen(part, 2), WHITE)
+    # memcpy is a third of attention, the rest of which is attention itself.
+    assert near(seen(0.65, 3), libc)
+    assert near(seen(0.75, 3), WHITE)
+    # Labels: dark ink on the row of gemm.
+    left, top, width, height = graph.box()
+    ink = [picture.colour(left + x, top + 2 * ROW + y) for x in range(3, 60) for y in range(3, 15)]
+    assert any(sum(colour) < 200 for colour in ink)
+    assert height == pytest.approx(4 * ROW)
+    assert width > 0.9 * WIDTH
+
+
+def test_the_frame_under_the_pointer_says_function_line_and_share(graph: Graph) -> None:
+    graph.tab.move(*graph.at(0.3, 2))
+    tip = graph.text("tip")
+    for words in (
+        "gemm<float, 4>(float*)",
+        "/src/设置/gemm.cpp:42",
+        "libMNN.so",
+        "60.0 % with",
+        "600,000 cycles",
+    ):
+        assert words in tip
+    graph.tab.move(*graph.at(0.95, 1))
+    # A name is a name, whatever it looks like.
+    assert "</script><img src=x onerror=alert(1)>" in graph.text("tip")
+    assert graph.tab.evaluate("document.images.length") == 0
+
+
+def test_a_click_zooms_and_escape_zooms_out(graph: Graph) -> None:
+    llm, libc = graph.legend(LLM), graph.legend(LIBC)
+    assert near(graph.colour(0.65, 3), libc) and near(graph.colour(0.75, 3), WHITE)
+    graph.tab.click(*graph.at(0.7, 2))
+    picture = graph.look()
+    assert all(near(picture.colour(*graph.at(part, 2)), llm) for part in (0.01, 0.5, 0.99))
+    assert near(picture.colour(*graph.at(0.3, 3)), libc)
+    assert near(picture.colour(*graph.at(0.4, 3)), WHITE)
+    assert "below attention" in graph.tab.evaluate("document.querySelector('h2').innerText")
+    # Frames above the zoomed one stay, over the whole width; a click on them zooms out.
+    graph.tab.click(*graph.at(0.95, 0))
+    assert near(graph.colour(0.75, 3), WHITE)
+    graph.tab.click(*graph.at(0.7, 2))
+    for kind in ("keyDown", "keyUp"):
+        graph.tab.call(
+            "Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27
+        )
+    assert near(graph.colour(0.65, 3), libc) and near(graph.colour(0.75, 3), WHITE)
+
+
+def test_search_marks_frames_and_says_their_share(graph: Graph) -> None:
+    llm = graph.legend(LLM)
+    left, top = graph.tab.evaluate(
+        "(r => [r.left + 20, r.top + 5])(document.getElementById('search').getBoundingClientRect())"
+    )
+    graph.tab.click(left, top)
+    graph.tab.type("gemm|memcpy")
+    picture = graph.look()
+    assert near(picture.colour(*graph.at(0.3, 2)), HIGHLIGHT)
+    assert near(picture.colour(*graph.at(0.65, 3)), HIGHLIGHT)
+    assert near(picture.colour(*graph.at(0.7, 2)), llm)
+    assert graph.text("found") == "70.0 % in 2 frames"
+    # No regular expression, but what C++ names look like.
+    graph.tab.evaluate("document.getElementById('search').value = ''")
+    graph.tab.type("gemm<float, 4>(")
+    assert graph.text("found") == "60.0 % in 1 frames"
+
+
+def test_threads_and_libraries_are_left_out(graph: Graph) -> None:
+    engine, llm, libc = (graph.legend(name) for name in (ENGINE, LLM, LIBC))
+    graph.tick("threads", "logger <b>")
+    # Without the logger's tenth main is all there is.
+    assert near(graph.colour(0.65, 2), engine)
+    assert near(graph.colour(0.68, 2), llm)
+    assert not near(graph.colour(0.95, 1), libc)
+    graph.tick("threads", "logger <b>")
+    assert near(graph.colour(0.65, 2), llm)
+    # Without libllm its memcpy is called by main, and its own time is main's.
+    graph.tick("modules", LLM)
+    picture = graph.look()
+    assert near(picture.colour(*graph.at(0.3, 2)), engine)
+    assert near(picture.colour(*graph.at(0.65, 2)), libc)
+    assert near(picture.colour(*graph.at(0.75, 2)), WHITE)
+
+
+def test_only_stacks_of_one_library(graph: Graph) -> None:
+    llm, libc = graph.legend(LLM), graph.legend(LIBC)
+    graph.tab.evaluate(
+        "for (const li of document.querySelectorAll('#modules li'))"
+        f" if (li.textContent.includes({LLM!r})) li.querySelector('button').click()"
+    )
+    picture = graph.look()
+    assert all(near(picture.colour(*graph.at(part, 2)), llm) for part in (0.01, 0.99))
+    assert near(picture.colour(*graph.at(0.3, 3)), libc)
+
+
+def test_the_table_has_the_functions_by_their_own_time(graph: Graph) -> None:
+    rows = graph.tab.evaluate(
+        "[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.innerText))"
+    )
+    assert rows[0] == ["60.0 %", "60.0 %", "gemm<float, 4>(float*)", ENGINE]
+    assert rows[1] == ["20.0 %", "30.0 %", "attention", LLM]
+    assert ["0.00 %", "90.0 %", "main", "app"] in rows
