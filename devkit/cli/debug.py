@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devkit import output
-from devkit.cli import common, debug_presets, debug_self_test
+from devkit.cli import common, debug_presets, debug_self_test, debug_symbols
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
-    from devkit.device import Device
-    from devkit.lldb import DebugRequest, DebugResult
-    from devkit.runtime import PreparedApp
+    pass
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -150,6 +148,7 @@ def debug(
         breakpoints=tuple(points),
         batch=batch,
         stdin=stdin,
+        source_map=debug_symbols.source_map(config, prepared),
         name=name,
         platform=platform,
         device_program=prepared.plan.program_path,
@@ -166,35 +165,21 @@ def debug(
         )
         output.current().data({"commands": text.splitlines()}, text)
         return
-    _warn_about_lines(request, served=serve is not None)
+    debug_symbols.warn_about_lines(request, served=serve is not None)
     if to_running or no_deploy:
-        _check_build(device, prepared, request.attach_pid, name)
+        debug_symbols.check_build(device, prepared, request.attach_pid, name)
     else:
         runtime.deploy_app(device, prepared)
     if serve is not None:
         lldb.serve(device, tools, request, serve)
         return
+    request = dataclasses.replace(request, pending=debug_symbols.pending(prepared, request))
     result = lldb.debug(device, tools, request, show=not sink.json_mode)
     if batch is not None:
-        _warn_about_breakpoints(result, name, args or ())
+        debug_symbols.warn_about_breakpoints(result, name, args or ())
     if sink.json_mode:
         sink.data(result.as_dict())
     raise typer.Exit(result.exit_code or 0)
-
-
-def _check_build(device: Device, prepared: PreparedApp, pid: int | None, name: str) -> None:
-    from devkit.lldb import same_build
-    from devkit.symbols import is_elf
-
-    local = {
-        posixpath.join(prepared.plan.folder, file.remote): file.local
-        for file in prepared.plan.files
-        if is_elf(file.local)
-    }
-    if pid is None:
-        same_build.check_same_build(device, local, name)
-    else:
-        same_build.check_same_process(device, pid, local, name)
 
 
 def _end(serve: Path | None) -> None:
@@ -260,30 +245,3 @@ def _check_input(stdin: Path | None, batch: Path | None, serve: Path | None) -> 
     elif stdin.is_dir() or not stdin.exists():
         found = "is a folder" if stdin.is_dir() else "does not exist"
         raise UsageError(f"--stdin {stdin.absolute()} {found}")
-
-
-def _warn_about_lines(request: DebugRequest, *, served: bool) -> None:
-    """Without debug information there are functions, but no lines: said before the session, not after."""
-    from devkit.lldb.recipes import parse_breakpoint
-    from devkit.symbols import read_elf
-
-    by_line = any(parse_breakpoint(text)[1] is not None for text in request.breakpoints)
-    if not by_line and not served:
-        return
-    if not any(read_elf(file).has_debug_info for file in (request.program, *request.libraries)):
-        output.current().warn(
-            f"no debug info in {request.program} and its libraries: breakpoints at FILE:LINE stay pending; "
-            "build it with --type debug, or break at functions"
-        )
-
-
-def _warn_about_breakpoints(result: DebugResult, name: str, args: Sequence[str]) -> None:
-    from devkit.lldb.early_end import explain_early_end
-
-    sink = output.current()
-    empty = [point for point in result.breakpoints if not point["locations"]]
-    for point in empty:
-        sink.warn(f"no code was ever at the breakpoint {point['place']}; is it the right name, not stripped?")
-    hit = any(point["hits"] for point in result.breakpoints) or any(s["is_breakpoint"] for s in result.stops)
-    if result.breakpoints and not hit and not empty:
-        sink.warn(explain_early_end(result.exit_code, result.transcript, name, args).text)

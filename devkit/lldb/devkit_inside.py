@@ -118,7 +118,17 @@ def devkit_arrive(debugger, command, exe_ctx, result, internal_dict):
         return
     for place in _REPORT["breakpoints"]:
         if place["locations"] == 0:
-            _say("warning: no code is loaded at the breakpoint " + place["place"])
+            why = ": " + place["why"] if place["why"] else ""
+            _say("warning: no code is at the breakpoint " + place["place"] + why)
+        elif place["resolved"] == 0:
+            _say(
+                "note: the breakpoint "
+                + place["place"]
+                + " is in "
+                + place["module"]
+                + ", which is not loaded "
+                "yet: it takes effect when the program opens it"
+            )
     shown = lldb.SBCommandReturnObject()
     debugger.GetCommandInterpreter().HandleCommand("process status", shown)
     _say((shown.GetOutput() or shown.GetError() or "").rstrip())
@@ -175,6 +185,7 @@ def _note_end(process):
 def _note_breakpoints(target):
     """Those that are gone (one-shot, deleted by the user) keep what was noted of them before."""
     known = {place["id"]: place for place in _REPORT["breakpoints"]}
+    why = _explanations()
     for point in target.breakpoint_iter():
         text = lldb.SBStream()
         point.GetDescription(text, False)
@@ -184,9 +195,28 @@ def _note_breakpoints(target):
             "id": point.GetID(),
             "place": place.replace(", exact_match = 0", ""),
             "locations": point.GetNumLocations(),
+            "resolved": point.GetNumResolvedLocations(),
+            "module": _module_of(point),
             "hits": point.GetHitCount(),
+            "why": why.get(point.GetID()),
         }
     _REPORT["breakpoints"] = list(known.values())
+
+
+def _module_of(point):
+    if not point.GetNumLocations():
+        return None
+    return point.GetLocationAtIndex(0).GetAddress().GetModule().GetFileSpec().GetFilename()
+
+
+def _explanations():
+    """Why a breakpoint has no code, if it has none, by its number: devkit has looked before the session."""
+    path = os.path.join(os.path.dirname(os.environ.get("DEVKIT_LLDB_REPORT", "")), "pending.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return dict(enumerate(json.load(file), start=1))
+    except (OSError, ValueError):
+        return {}
 
 
 def _describe_stop(thread):

@@ -217,6 +217,7 @@ def session_script(device: Device, request: DebugRequest, sysroot: Path, port: i
         port=port,
         platform="remote-linux" if device.libc == "glibc" else "remote-android",
         breakpoints=request.breakpoints,
+        source_map=request.source_map,
         attach=request.attaches,
     )
 

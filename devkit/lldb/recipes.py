@@ -34,7 +34,8 @@ class SessionScript:
     `program` and `libraries` are the unstripped files on this machine, `search_paths` folders in
     which LLDB looks for what the phone has loaded. With a `launch_plan` (a file for the helper's
     devkit-launch) LLDB launches the program itself, else the server has. `platform` is LLDB's name for
-    what the phone is. With a `mode` LLDB goes through lldb-server's platform, and needs no `port`.
+    what the phone is. `source_map` pairs folders of the debug information with those here. With a `mode`
+    LLDB goes through lldb-server's platform, and needs no `port`.
     """
 
     program: Path
@@ -46,6 +47,7 @@ class SessionScript:
     attach: bool = False
     launch_plan: Path | None = None
     mode: PlatformMode | None = None
+    source_map: tuple[tuple[str, str], ...] = ()
 
 
 def parse_breakpoint(text: str) -> tuple[str, str | int | None]:
@@ -76,8 +78,14 @@ def setting_commands(script: SessionScript) -> list[str]:
         "settings clear plugin.symbol-locator.debuginfod.server-urls",
         # Modules come from this machine by build-id, never over the link.
         "settings set target.exec-search-paths " + " ".join(quote(p) for p in script.search_paths),
+        *_source_map(script),
         *(platform_commands.setting_commands() if script.mode is not None else []),
     ]
+
+
+def _source_map(script: SessionScript) -> list[str]:
+    pairs = " ".join(f"{quote(before)} {quote(here)}" for before, here in script.source_map)
+    return [f"settings set target.source-map {pairs}"] if pairs else []
 
 
 def target_commands(script: SessionScript) -> list[str]:

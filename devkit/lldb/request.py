@@ -23,6 +23,8 @@ class DebugRequest:
         stdin: what the program reads: a file, another terminal (which shows its output, too), or
             client.STDIN for this process's own; None: a launched program gets no input.
         platform: through lldb-server's platform, which LLDB asks to launch or attach.
+        source_map: folders of the debug information, each with its place on this machine.
+        pending: for each breakpoint, why it has no code, if LLDB finds none.
         device_program: the program's path on the phone; needed for a platform that attaches.
     """
 
@@ -39,6 +41,8 @@ class DebugRequest:
     name: str = ""
     platform: bool = False
     device_program: str = ""
+    source_map: tuple[tuple[str, str], ...] = ()
+    pending: tuple[str, ...] = ()
 
     @property
     def attaches(self) -> bool:

@@ -74,6 +74,8 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
     program_says = output.current().raw if request.batch is None else transcript.add
     with session_folder() as folder:
         report = folder / "report.json"
+        if request.pending:
+            (folder / "pending.json").write_text(json.dumps(request.pending), "utf-8")
         with opener.open(folder, program_says) as session:
             if request.batch is None:
                 lldb_exit = client.interactive(tools, session.script, folder, report)

@@ -18,6 +18,7 @@ _HEADER = {32: "HHIIIIIHHHHHH", 64: "HHIQQQIHHHHHH"}
 _SECTION = {32: "IIIIIIIIII", 64: "IIQQQQIIQQ"}
 _PT_LOAD = 1
 _SHT_NOBITS = 8
+_SHF_COMPRESSED = 0x800
 _DT_NULL, _DT_STRTAB = 0, 5
 # Numbers that do not fit into the header's halves are in section header 0.
 _PN_XNUM, _SHN_XINDEX = 0xFFFF, 0xFFFF
@@ -114,15 +115,21 @@ class ElfFile:
 
     def section_names(self) -> frozenset[bytes]:
         """Names of all sections; empty without section headers."""
+        return frozenset(name for name, *_ in self.sections())
+
+    def sections(self) -> Iterator[tuple[bytes, int, int, bool]]:
+        """Name, offset, size in the file (0: nothing is there), and whether it is compressed, of each."""
         if not self._sections or not self._sections_at or not self._names_index:
-            return frozenset()
+            return
         entry = struct.Struct(self._order + _SECTION[self.bits])
         size = self._section_bytes
         table = self._read(self._sections_at, self._sections * size)
         names = entry.unpack_from(table, self._names_index * size)
         text = b"" if names[1] == _SHT_NOBITS else self._read(names[4], names[5])
-        starts = {entry.unpack_from(table, number * size)[0] for number in range(self._sections)}
-        return frozenset(text[start : max(text.find(b"\0", start), start)] for start in starts)
+        for number in range(self._sections):
+            start, kind, flags, _, offset, length, *_ = entry.unpack_from(table, number * size)
+            name = text[start : max(text.find(b"\0", start), start)]
+            yield name, offset, 0 if kind == _SHT_NOBITS else length, bool(flags & _SHF_COMPRESSED)
 
     def _segments(self, at: int, size: int, count: int) -> Iterator[Segment]:
         table = self._read(at, size * count) if count else b""

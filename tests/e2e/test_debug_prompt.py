@@ -86,7 +86,7 @@ def test_breakpoints_without_code_are_said_at_the_prompt(
     sim: Sim, tiny: TinyApp, device: Device, workdir: Path
 ) -> None:
     with Terminal("debug", str(tiny.program), "-b", "no_such") as terminal:
-        terminal.wait_for(b"warning: no code is loaded at the breakpoint name = 'no_such'")
+        terminal.wait_for(b"warning: no code is at the breakpoint name = 'no_such'")
         terminal.wait_for(b"exited with status = 7")
         terminal.wait_for(b"(lldb)")
         terminal.type(b"quit\n")
