@@ -167,7 +167,12 @@ def debug(
         return
     debug_symbols.warn_about_lines(request, served=serve is not None)
     if to_running or no_deploy:
-        debug_symbols.check_build(device, prepared, request.attach_pid, name)
+        extra = debug_symbols.check_build(config, device, prepared, request.attach_pid, name)
+        request = dataclasses.replace(
+            request,
+            libraries=(*request.libraries, *extra),
+            search_paths=tuple(dict.fromkeys([*request.search_paths, *(file.parent for file in extra)])),
+        )
     else:
         runtime.deploy_app(device, prepared)
     if serve is not None:

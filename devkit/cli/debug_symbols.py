@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from devkit.device import Device
     from devkit.lldb import DebugRequest, DebugResult
     from devkit.runtime import PreparedApp
+    from devkit.symbols import SymbolIndex
 
 
 def source_map(config: Config, prepared: PreparedApp) -> tuple[tuple[str, str], ...]:
@@ -52,7 +54,10 @@ def pending(prepared: PreparedApp, request: DebugRequest) -> tuple[str, ...]:
     return ()
 
 
-def check_build(device: Device, prepared: PreparedApp, pid: int | None, name: str) -> None:
+def check_build(
+    config: Config, device: Device, prepared: PreparedApp, pid: int | None, name: str
+) -> tuple[Path, ...]:
+    """Refuse builds that differ; files here for what a process has loaded besides the app's own."""
     from devkit.lldb import same_build
     from devkit.symbols import is_elf
 
@@ -61,10 +66,25 @@ def check_build(device: Device, prepared: PreparedApp, pid: int | None, name: st
         for file in prepared.plan.files
         if is_elf(file.local)
     }
-    if pid is None:
-        same_build.check_same_build(device, local, name)
-    else:
-        same_build.check_same_process(device, pid, local, name)
+    index = functools.lru_cache(maxsize=1)(lambda: _all_builds(config))
+    if pid is not None:
+        return same_build.check_same_process(device, pid, local, name, index)
+    same_build.check_same_build(device, local, name, index)
+    return ()
+
+
+def _all_builds(config: Config) -> SymbolIndex:
+    """Every program and library of the build folders, and the NDK's runtime libraries."""
+    from devkit.engine.plan import BUILD_ROOT
+    from devkit.ndk import ndk_for
+    from devkit.symbols import SymbolIndex
+    from devkit.symbols.index import symbol_files
+
+    places = [config.source / BUILD_ROOT]
+    with contextlib.suppress(DevkitError):
+        places += sorted(ndk_for(config).path.glob("toolchains/llvm/prebuilt/*/sysroot/usr/lib/*"))
+    with output.current().progress("looking for builds by their build-ids", None):
+        return SymbolIndex(file for place in places if place.exists() for file in symbol_files(place))
 
 
 def warn_about_lines(request: DebugRequest, *, served: bool) -> None:

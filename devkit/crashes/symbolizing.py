@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,13 +15,8 @@ from devkit.errors import UsageError
 from devkit.symbols import ElfInfo, Location, SymbolIndex, Symbolizer
 from devkit.symbols.addresses import address_of_function, mapped_address
 from devkit.symbols.functions import qualified_name
+from devkit.symbols.index import symbol_files
 
-# What no unstripped library or program is called; build folders hold thousands of these.
-_NOT_SYMBOLS = {
-    ".o", ".a", ".d", ".c", ".cc", ".cpp", ".h", ".hpp", ".inl", ".py", ".txt", ".json", ".ninja", ".cmake",
-    ".md", ".mnn", ".weight", ".bin", ".png", ".jpg", ".java", ".class", ".obj", ".lib",
-}  # fmt: skip
-_SKIPPED_FOLDERS = {".git", ".hg", ".svn", "CMakeFiles", "node_modules", "__pycache__"}
 _ABI_MACHINES = {
     "arm64": "aarch64", "arm": "arm", "x86": "i386", "x86_64": "x86_64", "riscv64": "riscv64",
 }  # fmt: skip
@@ -45,7 +39,7 @@ class SymbolFolders:
         for place in self.places:
             if not place.exists():
                 raise UsageError(f"{place} does not exist", hints=[f"ls -d {place.parent}/*"])
-            for file in _files(place):
+            for file in symbol_files(place):
                 if file.suffix in (".apk", ".zip"):
                     archives.append(file)
                 else:
@@ -238,14 +232,3 @@ def _bare(name: str | None) -> str | None:
         name = qualified_name(name) or ""
     name = re.split(r"[(<\[]", name.replace("(anonymous namespace)::", ""), maxsplit=1)[0].strip()
     return name.rpartition("::")[2].rpartition(" ")[2].partition(".")[0].partition("@")[0] or None
-
-
-def _files(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        yield place
-        return
-    for folder, below, names in os.walk(place):
-        below[:] = sorted(name for name in below if name not in _SKIPPED_FOLDERS)
-        for name in sorted(names):
-            if os.path.splitext(name)[1] not in _NOT_SYMBOLS:
-                yield Path(folder, name)

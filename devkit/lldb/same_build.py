@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,19 @@ from devkit.symbols import read_elf
 
 if TYPE_CHECKING:
     from devkit.device import Device
+    from devkit.symbols import SymbolIndex
 
 # Linkers put the notes right behind the headers: they lie in the first page, or near it.
 _HEAD_BYTES = 16384
 _PT_NOTE, _NT_GNU_BUILD_ID = 4, 3
 _SHOWN = 8
+# Folders of a phone that hold nothing of ours.
+_SYSTEM = ("/system/", "/apex/", "/vendor/", "/product/", "/odm/", "/dev/", "[", "/memfd:")
 
 
-def check_same_build(device: Device, local: Mapping[str, Path], app: str) -> None:
+def check_same_build(
+    device: Device, local: Mapping[str, Path], app: str, index: Callable[[], SymbolIndex]
+) -> None:
     """Compare files on the phone with those here. One round trip.
 
     Files that are not on the phone, may not be read there, or have no build-id, are passed over.
@@ -28,25 +34,48 @@ def check_same_build(device: Device, local: Mapping[str, Path], app: str) -> Non
     Args:
         local: files of this machine by their absolute paths on the phone.
         app: for the hints.
+        index: makes the index of all builds of this machine.
 
     Raises:
         DebugError: at least one is of another build.
     """
-    differing = []
-    for remote, found in remote_build_ids(device, list(local)).items():
+    _refuse_other_builds(remote_build_ids(device, list(local)), local, app, index)
+
+
+def _refuse_other_builds(
+    remote: Mapping[str, str | None],
+    local: Mapping[str, Path],
+    app: str,
+    index: Callable[[], SymbolIndex],
+) -> None:
+    differing, elsewhere = [], []
+    for name, file in local.items():
+        found = remote.get(name)
         try:
-            here = read_elf(local[remote]).build_id
+            here = read_elf(file).build_id
         except FileError:
             continue
-        if found is not None and here is not None and found != here:
-            differing.append(f"{remote}\n  on the phone {found}\n  here         {here}  {local[remote]}")
+        if found is None or here is None or found == here:
+            continue
+        differing.append(f"{name}\n  on the phone {found}\n  here         {here}  {file}")
+        known = index().find(found)
+        if known is not None:
+            elsewhere.append(known.path)
+            differing[-1] += f"\n  the phone's build is here too: {known.path}"
     if differing:
         more = [f"and {len(differing) - _SHOWN} more"] if len(differing) > _SHOWN else []
         raise DebugError(
             "the phone has another build than the one here: breakpoints and values would be wrong",
             where=PHONE,
             evidence="\n".join([*differing[:_SHOWN], *more]),
-            hints=[f"devkit deploy {app} brings this build there; then start the program again"],
+            hints=[
+                f"devkit deploy {app} brings this build there; then start the program again",
+                *(
+                    ["or debug the other one: give its program's path instead of the app"]
+                    if elsewhere
+                    else []
+                ),
+            ],
         )
 
 
@@ -91,11 +120,20 @@ def _note(notes: bytes) -> str | None:
     return None
 
 
-def check_same_process(device: Device, pid: int, local: Mapping[str, Path], app: str) -> None:
+def check_same_process(
+    device: Device, pid: int, local: Mapping[str, Path], app: str, index: Callable[[], SymbolIndex]
+) -> tuple[Path, ...]:
     """As check_same_build, for a process: what it runs may be older than the files on the phone.
+
+    It may also run a copy of a library from elsewhere, of which LLDB would take the symbols here without a
+    word, as they have its name. Two round trips.
 
     Args:
         local: files of this machine by their absolute paths on the phone, the program first.
+        index: makes the index of all builds of this machine.
+
+    Returns:
+        files of this machine, found by their build-ids, for libraries the app does not have.
 
     Raises:
         DebugError: at least one is of another build, or was replaced since the process started.
@@ -103,12 +141,15 @@ def check_same_process(device: Device, pid: int, local: Mapping[str, Path], app:
     text = device.shell(["cat", f"/proc/{pid}/maps"]).text
     mapped = {fields[5] for line in text.splitlines() if len(fields := line.split(maxsplit=5)) == 6}
     program, *libraries = local
+    by_name = {posixpath.basename(name): local[name] for name in libraries}
+    strange = sorted(name for name in mapped - set(local) if _may_be_ours(name))
     # /proc/PID/exe is the very file that runs, also when another has taken its name.
-    check_same_build(
-        device,
-        {f"/proc/{pid}/exe": local[program], **{name: local[name] for name in libraries if name in mapped}},
-        app,
-    )
+    same = {f"/proc/{pid}/exe": local[program], **{name: local[name] for name in libraries if name in mapped}}
+    same |= {name: by_name[base] for name in strange if (base := posixpath.basename(name)) in by_name}
+    found = remote_build_ids(device, [*same, *(name for name in strange if name not in same)])
+    _refuse_other_builds(found, same, app, index)
+    others = [found[name] for name in strange if name not in same and found[name]]
+    extra = [info.path for each in others if each and (info := index().find(each)) is not None]
     replaced = [name for name in libraries if f"{name} (deleted)" in mapped]
     if replaced:
         raise DebugError(
@@ -117,3 +158,9 @@ def check_same_process(device: Device, pid: int, local: Mapping[str, Path], app:
             evidence="\n".join(replaced),
             hints=["start the program again, then attach", f"devkit debug {app} starts it itself"],
         )
+    return tuple(dict.fromkeys(extra))
+
+
+def _may_be_ours(name: str) -> bool:
+    """Whether a mapped file may be one that was built here: a library, and not the system's."""
+    return ".so" in posixpath.basename(name) and not name.startswith(_SYSTEM) and "(deleted)" not in name

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from devkit.errors import FileError
 from devkit.symbols.elf import ElfInfo, is_elf, read_elf
+
+# What no unstripped library or program is called; build folders hold thousands of these.
+_NOT_SYMBOLS = {
+    ".o", ".a", ".d", ".c", ".cc", ".cpp", ".h", ".hpp", ".inl", ".py", ".txt", ".json", ".ninja", ".cmake",
+    ".md", ".mnn", ".weight", ".bin", ".png", ".jpg", ".java", ".class", ".obj", ".lib",
+}  # fmt: skip
+_SKIPPED_FOLDERS = {".git", ".hg", ".svn", "CMakeFiles", "node_modules", "__pycache__"}
 
 
 class SymbolIndex:
@@ -60,3 +68,15 @@ def _plain_name(name: str) -> str:
     for ending in (".debug", ".dbg", ".sym"):
         name = name.removesuffix(ending)
     return name
+
+
+def symbol_files(place: Path) -> Iterator[Path]:
+    """A file, or all below a folder that may be a program or library."""
+    if place.is_file():
+        yield place
+        return
+    for folder, below, names in os.walk(place):
+        below[:] = sorted(name for name in below if name not in _SKIPPED_FOLDERS)
+        for name in sorted(names):
+            if os.path.splitext(name)[1] not in _NOT_SYMBOLS:
+                yield Path(folder, name)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from devkit.device import Device
-from tests.e2e.support import Cli, Sim, TinyApp
+from devkit.device import Device, PushItem
+from devkit.symbols import read_elf
+from tests.e2e.support import Cli, Sim, TinyApp, eventually, left_on_phone
 from tests.e2e.test_debug import nothing_left
 
+DIR = "/data/local/tmp/devkit/tiny"
 GO_ON = "breakpoint delete --force\nprocess continue\n"
 
 
@@ -87,3 +89,58 @@ def test_a_library_that_is_opened_later(sim: Sim, late: Path, devkit: Cli) -> No
     ran = devkit(*words, "--", "not", cwd=late, stdin="")
     assert ran.code == 3
     assert "libplug.so, which the program has not loaded" in ran.err
+
+
+def test_a_copy_of_a_library_from_elsewhere_is_refused(
+    sim: Sim, tiny: TinyApp, devkit: Cli, device: Device, workdir: Path
+) -> None:
+    """LLDB would take the symbols here for it, because they have its name."""
+    assert devkit("deploy", tiny.program).code == 0
+    other, there = workdir / "libinner.so", "/data/local/tmp/other"
+    source = workdir / "inner.cpp"
+    source.write_text((tiny.folder / "inner.cpp").read_text() + "int more() { return 1; }\n")
+    flags = ["g++", "-g", "-fPIC", "-shared", source, "-o", other, "-Wl,-soname,libinner.so"]
+    subprocess.run(flags, check=True)
+    # It is also one of the builds here.
+    kept = workdir / "build/devkit/old/libinner.so"
+    kept.parent.mkdir(parents=True)
+    shutil.copy(other, kept)
+    device.shell(["mkdir", "-p", there], check=True)
+    device.push([PushItem(local=other, remote=f"{there}/libinner.so", mode=0o644, mtime_s=0)])
+    run = f"cd {DIR} && LD_LIBRARY_PATH={there}:{DIR} exec ./tiny wait"
+    with device.open_shell(run) as stream:
+        assert stream.read(timeout_s=5) == ("stdout", b"waiting\n")
+        ran = devkit("debug", tiny.program, "--attach", "tiny", "--batch", "-", stdin="quit\n")
+    assert ran.code == 125 and "the phone has another build" in ran.err
+    assert f"{there}/libinner.so" in ran.err and str(read_elf(other).build_id) in ran.err
+    assert f"the phone's build is here too: {kept}" in ran.err
+
+
+@pytest.mark.slow
+def test_symbols_are_found_by_build_id_for_what_the_app_does_not_have(
+    sim: Sim, late: Path, devkit: Cli, device: Device
+) -> None:
+    there = "/data/local/tmp/plugins"
+    (late / "devkit.yaml").write_text("engine: cmake\napps:\n  late: {target: ./late}\n", "utf-8")
+    (late / "plug.c").write_text(
+        "#include <unistd.h>\nint plug_work(int n) {\n    for (;;) usleep(50000 + n);\n}\n"
+    )
+    library = ["gcc", "-g", "-O0", "-fPIC", "-shared", "-o", "libplug.so", "plug.c", "-Wl,-soname,libplug.so"]
+    subprocess.run([*library, "-Wl,--build-id"], cwd=late, check=True)
+    kept = late / "build/devkit/profile/libplug.so"
+    kept.parent.mkdir(parents=True)
+    (late / "libplug.so").rename(kept)
+    subprocess.run(["strip", "--strip-all", kept, "-o", late / "stripped.so"], check=True)
+    assert devkit("deploy", "late", cwd=late).code == 0
+    device.shell(["mkdir", "-p", there], check=True)
+    item = PushItem(local=late / "stripped.so", remote=f"{there}/libplug.so", mode=0o644, mtime_s=0)
+    device.push([item])
+    with device.open_shell(f"cd {DIR}/../late && LD_LIBRARY_PATH={there} exec ./late"):
+        assert eventually(lambda: bool(left_on_phone(device, "./late")))
+        pid = device.find_process("late").pid
+        assert eventually(lambda: "libplug" in device.shell(["cat", f"/proc/{pid}/maps"]).text)
+        ran = devkit("debug", "late", "--attach", "late", "--batch", "-", "--json", cwd=late, stdin="bt\n")
+    assert ran.code == 0, ran.err
+    frames = ran.data["stops"][0]["frames"]
+    [work] = [frame for frame in frames if frame["function"] == "plug_work"]
+    assert (work["line"], work["module"]) == (3, "libplug.so") and work["file"].endswith("plug.c")
