@@ -28,10 +28,12 @@ class Quirks:
 
     Attributes:
         request: the configuration's "request".
+        goes_on: the process goes on by itself after processCreateCommands.
         notes: what is known to go wrong, a sentence each.
     """
 
     request: str
+    goes_on: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -52,15 +54,15 @@ def quirks_of(version: str | None) -> Quirks:
     import yaml
 
     text = (resources.files("devkit.vscode_templates") / "codelldb.yaml").read_text("utf-8")
-    request, notes = "attach", []
+    request, goes_on, notes = MODERN.request, MODERN.goes_on, []
     for row in yaml.safe_load(text) if version is not None else ():
         assert version is not None
         if not _numbers(str(row["from"])) <= _numbers(version) < _numbers(str(row["below"])):
             continue
-        request = row.get("recipe", request)
+        request, goes_on = row.get("recipe", request), row.get("goes_on", goes_on)
         if "note" in row:
             notes.append(f"CodeLLDB {version} {row['note']}")
-    return Quirks(request, tuple(notes))
+    return Quirks(request, goes_on, tuple(notes))
 
 
 def _versions(folders: Iterable[Path]) -> list[str]:

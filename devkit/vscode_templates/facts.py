@@ -18,9 +18,16 @@ from devkit.engine import editor_view
 from devkit.engine.cmake_tools import package_folders
 from devkit.engine.plan import BUILD_ROOT
 from devkit.errors import BuildError, ToolMissing
+from devkit.lldb.presets import all_presets
 from devkit.lldb.recipes import READY
 from devkit.vscode_templates.codelldb import MODERN, Quirks, installed_version, quirks_of
-from devkit.vscode_templates.phone_sessions import CODELLDB, LLDB_DAP, PhoneSession, phone_sessions
+from devkit.vscode_templates.phone_sessions import (
+    CODELLDB,
+    LLDB_DAP,
+    PRESET_INPUT,
+    PhoneSession,
+    phone_sessions,
+)
 
 if TYPE_CHECKING:
     from devkit.config import AppConfig, Config
@@ -61,6 +68,7 @@ class Facts:
         profiles: build profiles that get a task.
         missing: what could not be found, a sentence each.
         phone_sessions: how each app is debugged on the phone.
+        presets: the sets of breakpoints, as name and what it shows.
         debuggers: the debug adapters that get configurations.
         codelldb: what the installed CodeLLDB needs.
     """
@@ -78,6 +86,7 @@ class Facts:
     jobs: int
     missing: tuple[str, ...]
     phone_sessions: tuple[PhoneSession, ...] = ()
+    presets: tuple[tuple[str, str], ...] = ()
     debuggers: tuple[str, ...] = (CODELLDB,)
     codelldb: Quirks = MODERN
 
@@ -85,7 +94,7 @@ class Facts:
         """The variables of the templates."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["devkit"] = list(self.devkit)
-        values["ready"] = READY
+        values["ready"], values["preset_input"] = READY, PRESET_INPUT
         if self.host is not None:
             values["host"] = asdict(self.host)
             for app in values["host"]["apps"]:
@@ -132,6 +141,7 @@ def collect_facts(config: Config, view: View, folder: Path) -> Facts:
         jobs=config.build.jobs or os.cpu_count() or 1,
         missing=tuple(missing),
         phone_sessions=tuple(s for app in config.apps.values() for s in phone_sessions(app, sessions_folder)),
+        presets=tuple((preset.name, preset.about) for preset in all_presets(config).values()),
         debuggers=(CODELLDB, LLDB_DAP) if config.vscode.debugger == "both" else (config.vscode.debugger,),
         codelldb=quirks_of(installed_version()),
     )

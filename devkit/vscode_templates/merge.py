@@ -17,6 +17,8 @@ from devkit.vscode_templates.jsonc import Document, Item, JsoncError, parse
 from devkit.vscode_templates.state import FileState, Written, digest_of
 
 MARK = "devkit: "  # begins the names of our launch configurations and tasks
+_MARKS = (MARK, "devkit.")  # those of inputs cannot hold a colon
+_IDENTIFIERS = ("name", "label", "id")
 _FLAG = re.compile(r"-j(?=[0-9]*$)|-D[^=:]+|[^=]+")
 
 ADDED, UPDATED, SAME, REMOVED, RESTORED = "added", "updated", "same", "removed", "restored"
@@ -31,7 +33,7 @@ class Slot:
     Attributes:
         path: keys from the outermost object to the container.
         key: a member's name, or what identifies an element.
-        kind: "member" of an object; or an element found by "name", "label", "flag" or "text".
+        kind: "member" of an object; or an element found by "name", "label", "id", "flag" or "text".
         optional: written only where nothing is, and never mentioned (a file's version).
         beside: may stand next to a user's own element of the same identity.
     """
@@ -139,7 +141,7 @@ class _Merger:
             self._refresh(slot, ours)
         elif equal is not None:
             # Ours by its mark (a checkout without its state); a user's own equal value stays the user's.
-            if known or slot.key.startswith(MARK):
+            if known or slot.key.startswith(_MARKS):
                 self._slots[slot.id] = Written(digest_of(slot.value), known.replaced if known else None)
             self._note(slot.id, SAME)
         elif found and not (slot.beside and known is None):
@@ -160,10 +162,10 @@ class _Merger:
         if container.kind == "object":
             found = self._candidates(tuple(path), key, "member")
         else:
-            kinds = ("name", "label", "flag", "text")
+            kinds = (*_IDENTIFIERS, "flag", "text")
             found = [i for kind in kinds for i in self._candidates(tuple(path), key, kind)]
         ours = [i for i in found if digest_of(i.node.value) == written.digest and not self._commented(i)]
-        if not ours and found and self._force and (container.kind == "object" or key.startswith(MARK)):
+        if not ours and found and self._force and (container.kind == "object" or key.startswith(_MARKS)):
             ours = [found[-1]]
         if not ours:
             if found:
@@ -222,10 +224,10 @@ class _Merger:
             return
         known = self._slots.get(slot.id)
         if not self._force:
-            self._note(slot.id, EDITED if known or slot.key.startswith(MARK) else USERS)
+            self._note(slot.id, EDITED if known or slot.key.startswith(_MARKS) else USERS)
             return
         raw = self._document.text[theirs.node.start : theirs.end]
-        mine = known is not None or slot.key.startswith(MARK)
+        mine = known is not None or slot.key.startswith(_MARKS)
         self._write_over(slot, theirs, (known.replaced if known else None) if mine else raw)
         self._note(slot.id, UPDATED)
 
@@ -302,7 +304,7 @@ def _identity(item: Item, kind: str) -> str | None:
     if kind == "member":
         return item.key
     value = item.node.value
-    if kind in ("name", "label"):
+    if kind in _IDENTIFIERS:
         found = value.get(kind) if isinstance(value, dict) else None
         return found if isinstance(found, str) else None
     if not isinstance(value, str):

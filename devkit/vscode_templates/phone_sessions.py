@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from devkit.config import AppConfig
 
 CODELLDB, LLDB_DAP = "codelldb", "lldb-dap"
+# The input of tasks.json that asks which set of breakpoints.
+PRESET_INPUT = "devkit.preset"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class PhoneSession:
         name: what VS Code shows, without devkit's mark.
         words: what follows `devkit debug`, `--serve` and its folder included.
         focus: its terminal is typed into: a question is asked there, or the program reads.
+        reveal: its terminal is shown: something is to be read there.
         commands: LLDB's commands before the target, for it, and for the process.
     """
 
@@ -29,6 +32,7 @@ class PhoneSession:
     app: str
     words: tuple[str, ...]
     focus: bool
+    reveal: bool
     commands: dict[str, list[str]]
 
 
@@ -40,17 +44,19 @@ def phone_sessions(app: AppConfig, folder: str) -> tuple[PhoneSession, ...]:
     """
     program = PurePosixPath(app.target or app.name).name
     kinds = (
-        ("launch", "on the phone", (), False),
-        ("input", "on the phone, with input", ("--stdin", "-"), True),
-        ("attach", "on the phone, attach", ("--pick",), True),
-        ("wait", "on the phone, wait for it", ("--wait-for",), False),
+        ("launch", "on the phone", (), ""),
+        ("input", "on the phone, with input", ("--stdin", "-"), "typed"),
+        ("preset", "on the phone, breakpoint set", ("--preset", f"${{input:{PRESET_INPUT}}}"), "shown"),
+        ("attach", "on the phone, attach", ("--pick",), "typed"),
+        ("wait", "on the phone, wait for it", ("--wait-for",), ""),
     )
     sessions = []
-    for kind, title, options, focus in kinds:
+    for kind, title, options, terminal in kinds:
         place = f"{folder}/{app.name}-{kind}"
         words = (app.name, "--serve", place, *options)
         name = f"{app.name} {title}"
         if kind == "wait" and program != app.name:
             name = f"{app.name} {title} ({program})"
-        sessions.append(PhoneSession(name, app.name, words, focus, adapter_commands(place)))
+        focus, reveal = terminal == "typed", terminal != ""
+        sessions.append(PhoneSession(name, app.name, words, focus, reveal, adapter_commands(place)))
     return tuple(sessions)

@@ -21,6 +21,7 @@ _LISTS = {
     "cmake.buildArgs": "flag",
     "configurations": "name",
     "tasks": "label",
+    "inputs": "id",
     "recommendations": "text",
 }
 _OBJECTS = ("cmake.debugConfig",)

@@ -5,66 +5,44 @@ The adapters are LLDB's API in CodeLLDB's order (LLDB 23 of the wheel, Debian's 
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from devkit import paths
 from devkit.device import Device
-from devkit.vscode_templates.jsonc import parse
+from tests.e2e.f5_project import (
+    ADAPTERS,
+    THERE,
+    check_nothing_is_left,
+    config_name,
+    launch_of,
+    make_project,
+    tasks_of,
+)
 from tests.e2e.support import Cli, Sim, TinyApp, eventually, left_on_phone
 from tests.e2e.test_debug import CALL_LINE, MAIN, OURS
-from tests.tools.f5 import BackgroundTask, F5Failed, f5
+from tests.tools.f5 import f5
+from tests.tools.vscode_tasks import BackgroundTask, F5Failed
 
 DIR = "/data/local/tmp/devkit/tiny_app"
-ADAPTERS = {
-    "codelldb-23": str(Path(sys.executable).parent / "lldb"),
-    "codelldb-19": shutil.which("lldb-19"),
-    "lldb-dap-19": shutil.which("lldb-dap-19"),
-}
 
 
-@pytest.fixture(params=[name for name, path in ADAPTERS.items() if path])
+@pytest.fixture(params=THERE)
 def adapter(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def project(sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder as VS Code opens it, after `devkit vscode`."""
     monkeypatch.setenv("HOME", str(workdir / "home"))  # no extension of whoever runs the tests
-    folder = workdir / "my engine"
-    folder.mkdir()
-    (folder / "CMakeLists.txt").touch()
-    (folder / "devkit.yaml").write_text(
-        "engine: cmake\nvscode: {debugger: both}\napps:\n"
-        f"  tiny_app: {{target: '{tiny.program}'}}\n  other: {{target: '{tiny.program}', args: [cat]}}\n",
-        "utf-8",
-    )
-    assert devkit("vscode", cwd=folder).code == 0
-    return folder
+    return make_project(workdir, tiny, devkit)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(sim: Sim, device: Device, workdir: Path) -> Iterator[None]:
     yield
-    assert eventually(lambda: not left_on_phone(device, *OURS)), left_on_phone(device, *OURS)
-    assert not list((workdir / "my engine/build").rglob("debug/*/*"))
-    assert not any((paths.state_dir() / "sessions").glob("*"))
-
-
-def launch_of(project: Path) -> Path:
-    return project / ".vscode/launch.json"
-
-
-def config_name(adapter: str, kind: str, app: str = "tiny_app") -> str:
-    name = f"devkit: {app} on the phone{kind}"
-    return f"{name} (lldb-dap)" if adapter.startswith("lldb-dap") else name
+    check_nothing_is_left(device, workdir)
 
 
 def test_launch(project: Path, tiny: TinyApp, adapter: str) -> None:
@@ -163,7 +141,9 @@ def runs_freely(device: Device, pid: int) -> bool:
     return eventually(free)
 
 
-@pytest.mark.parametrize(("kind", "restarts"), [("", 20), (", with input", 3)])
+@pytest.mark.parametrize(
+    ("kind", "restarts"), [("", 2), pytest.param("", 20, marks=pytest.mark.slow), (", with input", 2)]
+)
 def test_the_restart_button(project: Path, tiny: TinyApp, kind: str, restarts: int) -> None:
     """CodeLLDB restarts inside its session; VS Code runs postDebugTask before, while it is connected."""
     point = (str(tiny.folder / "inner.cpp"), 4)
@@ -225,10 +205,3 @@ def test_a_session_of_another_kind_is_not_disturbed(project: Path, device: Devic
     assert (ran.code, ran.out) == (0, "there is no such session\n")
     assert task.exit_code is None
     task.kill()
-
-
-def tasks_of(project: Path) -> dict[str, Any]:
-    root = parse((project / ".vscode/tasks.json").read_text("utf-8")).root
-    assert root is not None
-    text = json.dumps(root.value).replace("${workspaceFolder}", str(project))
-    return {task["label"]: task for task in json.loads(text)["tasks"]}

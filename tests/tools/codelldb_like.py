@@ -1,18 +1,20 @@
 """Runs inside LLDB: drives its API in the order in which CodeLLDB does, as F5_PLAN says, into F5_REPORT.
 
-initCommands, target, breakpoints, preRunCommands, process, go on at once (no stopOnEntry), postRunCommands;
-at the end preTerminateCommands, detach (of an attach it does not end the process), exitCommands. A restart
-is preTerminateCommands, detach, preRunCommands, process. Asynchronous mode, events from the debugger's
-listener. After CodeLLDB's adapter/codelldb/src/debug_session/launch.rs.
+initCommands, target, breakpoints, preRunCommands, process, postRunCommands; at the end preTerminateCommands,
+detach or kill, exitCommands. A restart is preTerminateCommands, detach, preRunCommands, process. Asynchronous
+mode, events from the debugger's listener. After CodeLLDB's debug_session/launch.rs; as F5_PLAN says, versions
+1.9.1 to 1.11.4 let the process go on after processCreateCommands, others leave it as it is.
 """
 
 import json
 import os
+import subprocess
 import time
 
 import lldb
 
 _TIMEOUT_S = 30
+_GOES_ON_S = 10
 _ENDED = (lldb.eStateExited, lldb.eStateCrashed, lldb.eStateDetached)
 
 
@@ -30,10 +32,10 @@ def _run(debugger, commands, report):
             raise Failed(f"{command}: {text.strip()}")
 
 
-def _wait(listener, process, wanted, report):
+def _wait(listener, process, wanted, report, timeout_s=_TIMEOUT_S):
     """The next of the wanted states, told by an event as to any adapter."""
     event = lldb.SBEvent()
-    until = time.time() + _TIMEOUT_S
+    until = time.time() + timeout_s
     while time.time() < until:
         _take_output(process, report)
         if not listener.WaitForEvent(1, event):
@@ -47,7 +49,7 @@ def _wait(listener, process, wanted, report):
             continue
         _take_output(process, report)
         return state
-    raise Failed(f"no stop within {_TIMEOUT_S} s; state {process.GetState()}")
+    raise Failed(f"no stop within {timeout_s} s; state {process.GetState()}")
 
 
 def _take_output(process, report):
@@ -85,17 +87,24 @@ def _session(plan, report):
     listener = debugger.GetListener()
     config = plan["config"]
     _run(debugger, config.get("initCommands", []), report)
-    _run(debugger, config["targetCreateCommands"], report)
-    target = debugger.GetSelectedTarget()
+    if "targetCreateCommands" in config:
+        _run(debugger, config["targetCreateCommands"], report)
+        target = debugger.GetSelectedTarget()
+    else:
+        target = debugger.CreateTarget(config["program"])
     if not target.IsValid():
-        raise Failed("targetCreateCommands made no target")
+        raise Failed("there is no target")
     for file, line in plan["breakpoints"]:
         target.BreakpointCreateByLocation(file, line)
-    process = _attach(debugger, target, config, report)
+    process = _attach(debugger, target, plan, report)
     for _ in range(plan["restarts"]):
         _reach_stops(target, process, listener, plan["stops"], report)
-        _leave(debugger, process, config, report)
-        process = _attach(debugger, target, config, report)
+        if plan["before_restart"]:
+            # VS Code runs postDebugTask first; the background task is there, so it is not started again.
+            task = plan["before_restart"]
+            subprocess.run([task["command"], *task["args"]], cwd=task["options"]["cwd"], check=True)
+        _leave(debugger, process, plan, report)
+        process = _attach(debugger, target, plan, report)
     _reach_stops(target, process, listener, plan["stops"], report)
     if plan["then"] == "continue" and process.GetState() == lldb.eStateStopped:
         for point in target.breakpoint_iter():
@@ -105,29 +114,53 @@ def _session(plan, report):
     if process.GetState() == lldb.eStateExited:
         report["exit"] = process.GetExitStatus()
     else:
-        _leave(debugger, process, config, report)
+        _leave(debugger, process, plan, report)
     _run(debugger, config.get("exitCommands", []), report)
     lldb.SBDebugger.Destroy(debugger)
 
 
-def _attach(debugger, target, config, report):
+def _attach(debugger, target, plan, report):
+    config = plan["config"]
     _run(debugger, config.get("preRunCommands", []), report)
-    _run(debugger, config["processCreateCommands"], report)
+    if "processCreateCommands" in config:
+        _run(debugger, config["processCreateCommands"], report)
+    else:
+        _launch(debugger, target, config)
     process = target.GetProcess()
-    if process.GetState() != lldb.eStateStopped:
-        # CodeLLDB does not wait: what is not stopped now cannot be told to go on.
-        raise Failed(f"the process is not stopped: state {process.GetState()}")
-    error = process.Continue()
-    if error.Fail():
-        raise Failed(f"resume: {error.GetCString()}")
+    if plan["goes_on"]:
+        if process.GetState() != lldb.eStateStopped:
+            # CodeLLDB does not wait: what is not stopped now cannot be told to go on.
+            raise Failed(f"the process is not stopped: state {process.GetState()}")
+        error = process.Continue()
+        if error.Fail():
+            raise Failed(f"resume: {error.GetCString()}")
+    elif process.GetState() not in (lldb.eStateStopped, lldb.eStateRunning):
+        raise Failed(f"Process is not valid: state {process.GetState()}")
     _run(debugger, config.get("postRunCommands", []), report)
     return process
+
+
+def _launch(debugger, target, config):
+    info = lldb.SBLaunchInfo(config.get("args", []))
+    info.SetEnvironmentEntries(
+        [f"{k}={v}" for k, v in {**os.environ, **config.get("env", {})}.items()], False
+    )
+    info.SetWorkingDirectory(config["cwd"])
+    info.SetLaunchFlags(0)  # not every place lets address randomization be switched off
+    info.SetListener(debugger.GetListener())
+    error = lldb.SBError()
+    target.Launch(info, error)
+    if error.Fail():
+        raise Failed(f"launch: {error.GetCString()}")
 
 
 def _reach_stops(target, process, listener, count, report):
     for number in range(count):
         # The stop at the entry may still be in the queue: VS Code shows what comes after it.
-        _wait(listener, process, (lldb.eStateRunning,), report)
+        try:
+            _wait(listener, process, (lldb.eStateRunning,), report, _GOES_ON_S if not number else _TIMEOUT_S)
+        except Failed:
+            raise Failed(f"nobody lets the process go on: {_describe(process)}") from None
         if _wait(listener, process, (lldb.eStateStopped, *_ENDED), report) != lldb.eStateStopped:
             return
         report["stops"].append(_describe(process))
@@ -135,11 +168,13 @@ def _reach_stops(target, process, listener, count, report):
             process.Continue()
 
 
-def _leave(debugger, process, config, report):
+def _leave(debugger, process, plan, report):
+    config = plan["config"]
     _run(debugger, config.get("preTerminateCommands", []), report)
-    error = process.Detach()
+    # Of an attach it does not end the process.
+    error = process.Detach() if config["request"] == "attach" else process.Kill()
     if error.Fail():
-        raise Failed(f"detach: {error.GetCString()}")
+        raise Failed(f"{config['request']} is left: {error.GetCString()}")
 
 
 def __lldb_init_module(debugger, internal_dict):

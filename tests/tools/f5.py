@@ -10,17 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pty
-import re
-import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,19 +22,12 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from devkit.vscode_templates.jsonc import parse
 from tests.tools.dap import DapClient, DapFailed
+from tests.tools.vscode_tasks import Answer, BackgroundTask, F5Failed, Tasks, load, named, run_task
 
-TASK_TIMEOUT_S = 60.0
-END_TIMEOUT_S = 20.0
-_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-
-
-Answer = tuple[str, str | Callable[[], object]]
-
-
-class F5Failed(Exception):
-    """What VS Code would show in a dialog."""
+ADAPTER_TIMEOUT_S = 120.0
+BUILD_TIMEOUT_S = 300.0
+CODELLDB = "1.12.2"
 
 
 @dataclass
@@ -51,6 +38,7 @@ class Session:
         stops: a dict each: breakpoint, frames as [function, file, line], values by name, pid.
         program: what the program printed to the debug console.
         terminal: what the background task's terminal shows.
+        problems: what VS Code's list of problems holds of it.
         task_exit: its exit code; None when it had to be killed.
     """
 
@@ -59,110 +47,8 @@ class Session:
     program: str = ""
     console: str = ""
     terminal: str = ""
+    problems: list[str] = field(default_factory=list)
     task_exit: int | None = None
-
-
-class BackgroundTask:
-    """A task on a terminal of its own, watched by its background pattern."""
-
-    def __init__(self, task: dict[str, Any], answers: Sequence[Answer]) -> None:
-        self._task, self._answers = task, list(answers)
-        self._text = ""
-        self.exit_code: int | None = None
-        matchers = task["problemMatcher"]
-        [self._matcher] = [m for m in matchers if isinstance(m, dict) and "background" in m]
-        assert self._matcher["background"]["activeOnStart"] is True
-        self._changed = threading.Condition()
-
-    def start(self) -> None:
-        self._terminal, side = pty.openpty()
-        self._child = subprocess.Popen(
-            [self._task["command"], *self._task["args"]],
-            cwd=self._task["options"]["cwd"],
-            env={**os.environ, "TERM": "xterm-256color"},
-            stdin=side,
-            stdout=side,
-            stderr=side,
-            start_new_session=True,
-        )
-        os.close(side)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    @property
-    def text(self) -> str:
-        with self._changed:
-            return _ESCAPES.sub("", self._text).replace("\r\n", "\n")
-
-    def wait_until_ready(self) -> None:
-        """VS Code's rules: the end pattern, no problem found before it, and no end of the task."""
-        ends = re.compile(self._matcher["background"]["endsPattern"])
-        problem = re.compile(self._matcher["pattern"]["regexp"])
-        deadline = time.monotonic() + TASK_TIMEOUT_S
-        while True:
-            text = self.text
-            lines = text.split("\n")[:-1]
-            over = any(ends.search(line) for line in lines)
-            if over and any(problem.search(line) for line in lines):
-                self.wait_for_end()
-                raise F5Failed(f"errors exist after running the preLaunchTask:\n{text}")
-            if over:
-                return
-            if self.exit_code is not None:
-                raise F5Failed(f"the preLaunchTask terminated with exit code {self.exit_code}:\n{text}")
-            if time.monotonic() > deadline:
-                raise F5Failed(f"the preLaunchTask is not ready within {TASK_TIMEOUT_S:g} s:\n{text}")
-            with self._changed:
-                self._changed.wait(0.1)
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def wait_for(self, text: str) -> None:
-        deadline = time.monotonic() + END_TIMEOUT_S
-        while text not in self.text:
-            if time.monotonic() > deadline:
-                raise F5Failed(f"{text!r} does not appear in the task's terminal:\n{self.text}")
-            time.sleep(0.05)
-
-    def wait_for_end(self) -> None:
-        self._reader.join(END_TIMEOUT_S)
-
-    def kill(self) -> None:
-        """As the trash can of VS Code's terminal does."""
-        if self.exit_code is None:
-            self._child.send_signal(signal.SIGHUP)
-            self.wait_for_end()
-        if self.exit_code is None:
-            self._child.kill()
-            self._reader.join(5)
-
-    def _read(self) -> None:
-        while True:
-            try:
-                select.select([self._terminal], [], [])
-                data = os.read(self._terminal, 65536)
-            except OSError:
-                data = b""
-            if not data:
-                break
-            with self._changed:
-                self._text += data.decode("utf-8", "replace")
-                self._changed.notify_all()
-            self._answer()
-        code = self._child.wait()
-        os.close(self._terminal)
-        with self._changed:
-            self.exit_code = code
-            self._changed.notify_all()
-
-    def _answer(self) -> None:
-        if self._answers and re.search(self._answers[0][0], self.text):
-            answer = self._answers.pop(0)[1]
-            if callable(answer):
-                answer()
-            else:
-                self.type(answer)
 
 
 def f5(
@@ -174,7 +60,9 @@ def f5(
     then: str = "continue",
     restarts: int = 0,
     answers: Sequence[Answer] = (),
+    inputs: Mapping[str, str] | None = None,
     adapter: str | Path | None = None,
+    codelldb: str = CODELLDB,
     after_ready: Any = None,
 ) -> Session:
     """One session of a configuration.
@@ -185,29 +73,39 @@ def f5(
         restarts: how often the restart button is pressed at the last of the stops.
         then: "continue" to the end of the program, or "disconnect" (the stop button).
         answers: a pattern of the task's terminal, and what is typed, or called, then.
+        inputs: what is picked where a task asks, by the input's id.
         adapter: the lldb, or lldb-dap, to use.
+        codelldb: the version of CodeLLDB that is played.
         after_ready: called with the BackgroundTask when it is ready.
 
     Raises:
         F5Failed: VS Code would show an error.
     """
-    folder = launch.absolute().parent.parent
-    config = _by(_load(launch, folder)["configurations"], "name", name)
-    tasks = _load(launch.with_name("tasks.json"), folder)["tasks"]
-    before = BackgroundTask(_by(tasks, "label", config["preLaunchTask"]), answers)
-    after = _by(tasks, "label", config["postDebugTask"])
+    config = named(load(launch, launch.absolute().parent.parent)["configurations"], "name", name)
+    tasks = Tasks(launch.with_name("tasks.json"), inputs or {})
+    task = tasks.named(config["preLaunchTask"])
+    after = tasks.named(config["postDebugTask"]) if "postDebugTask" in config else None
+    steps = _Steps(stops, then, restarts, codelldb, after)
+    if not task.get("isBackground"):
+        run_task(task, BUILD_TIMEOUT_S)
+        return _codelldb(config, breakpoints, steps, adapter)
+    assert after is not None
+    before = BackgroundTask(task, answers)
     before.start()
     try:
         before.wait_until_ready()
         if after_ready is not None:
             after_ready(before)
-        run = _codelldb if config["type"] == "lldb" else _lldb_dap
-        session = run(config, breakpoints, _Steps(stops, then, restarts), adapter)
-        _run_task(after)
+        if config["type"] == "lldb":
+            session = _codelldb(config, breakpoints, steps, adapter)
+        else:
+            session = _lldb_dap(config, breakpoints, steps, adapter)
+        run_task(after)
         before.wait_for_end()
     finally:
         before.kill()
     session.terminal, session.task_exit = before.text, before.exit_code
+    session.problems = before.problems
     return session
 
 
@@ -216,19 +114,8 @@ class _Steps:
     stops: int
     then: str
     restarts: int
-
-
-def _run_task(task: dict[str, Any]) -> None:
-    done = subprocess.run(
-        [task["command"], *task["args"]],
-        cwd=task["options"]["cwd"],
-        capture_output=True,
-        text=True,
-        timeout=TASK_TIMEOUT_S,
-        check=False,
-    )
-    if done.returncode:
-        raise F5Failed(f"{task['label']} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    codelldb: str
+    before_restart: dict[str, Any] | None
 
 
 def _codelldb(
@@ -237,11 +124,17 @@ def _codelldb(
     steps: _Steps,
     adapter: str | Path | None,
 ) -> Session:
-    assert config["request"] in ("attach", "custom")
+    version = tuple(int(part) for part in steps.codelldb.split("."))
+    by_commands = "processCreateCommands" in config
+    # Its changelog, and complete_attach in debug_session/launch.rs of each version.
+    if by_commands and version < (1, 9, 1) and config["request"] != "custom":
+        raise F5Failed(f"CodeLLDB {steps.codelldb} knows processCreateCommands only in request custom")
+    goes_on = by_commands and config["request"] == "attach" and (1, 9, 1) <= version < (1, 11, 5)
     lldb = str(adapter or shutil.which("lldb") or "lldb")
     with tempfile.TemporaryDirectory(prefix="f5 ") as folder:
         plan, report = Path(folder, "plan.json"), Path(folder, "report.json")
-        plan.write_text(json.dumps({"config": config, "breakpoints": breakpoints, **asdict(steps)}), "utf-8")
+        text = {"config": config, "breakpoints": breakpoints, "goes_on": goes_on, **asdict(steps)}
+        plan.write_text(json.dumps(text), "utf-8")
         script = Path(__file__).with_name("codelldb_like.py")
         done = subprocess.run(
             [lldb, "--no-lldbinit", "--batch", "-o", f'command script import "{script}"'],
@@ -249,7 +142,7 @@ def _codelldb(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=TASK_TIMEOUT_S,
+            timeout=ADAPTER_TIMEOUT_S,
             check=False,
         )
         if not report.exists():
@@ -309,29 +202,6 @@ def _dap_stop(client: DapClient, body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _load(file: Path, folder: Path) -> Any:
-    root = parse(file.read_text("utf-8")).root
-    assert root is not None
-    return _resolved(root.value, folder)
-
-
-def _resolved(value: Any, folder: Path) -> Any:
-    if isinstance(value, str):
-        return value.replace("${workspaceFolder}", str(folder))
-    if isinstance(value, list):
-        return [_resolved(item, folder) for item in value]
-    if isinstance(value, dict):
-        return {key: _resolved(item, folder) for key, item in value.items()}
-    return value
-
-
-def _by(items: Sequence[dict[str, Any]], key: str, wanted: str) -> dict[str, Any]:
-    for item in items:
-        if item[key] == wanted:
-            return item
-    raise F5Failed(f"there is no {wanted!r}; there are: {', '.join(item[key] for item in items)}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -339,21 +209,26 @@ def main() -> int:
     parser.add_argument("launch", type=Path)
     parser.add_argument("config")
     parser.add_argument("--break", dest="breakpoints", action="append", default=[], metavar="FILE:LINE")
+    parser.add_argument("--stops", type=int, help="how many are waited for (default: 1 with --break)")
     parser.add_argument("--answer", nargs=2, action="append", default=[], metavar=("PATTERN", "TEXT"))
+    parser.add_argument("--input", nargs=2, action="append", default=[], metavar=("ID", "VALUE"))
     parser.add_argument("--then", choices=("continue", "disconnect"), default="continue")
     parser.add_argument("--adapter")
+    parser.add_argument("--codelldb", default=CODELLDB, metavar="VERSION")
     given = parser.parse_args()
     points = [(file, int(line)) for file, _, line in (text.rpartition(":") for text in given.breakpoints)]
+    stops = bool(points) if given.stops is None else given.stops
     try:
         session = f5(
-            given.launch, given.config, points, stops=1 if points else 0, then=given.then,
+            given.launch, given.config, points, stops=stops, then=given.then, inputs=dict(given.input),
             answers=[(pattern, text + "\n") for pattern, text in given.answer], adapter=given.adapter,
+            codelldb=given.codelldb,
         )  # fmt: skip
     except F5Failed as error:
         print(error, file=sys.stderr)
         return 1
     print(json.dumps(asdict(session), indent=1, ensure_ascii=False))
-    return 0 if len(session.stops) >= bool(points) and session.task_exit == 0 else 1
+    return 0 if len(session.stops) >= stops and session.task_exit in (0, None) else 1
 
 
 if __name__ == "__main__":

@@ -12,13 +12,11 @@ from devkit import config as configuration
 from devkit.vscode_templates import plan_setup
 from devkit.vscode_templates.codelldb import installed_version, quirks_of
 from devkit.vscode_templates.jsonc import parse
+from tests.support.json_schema import faults
 
-# What the extensions' package.json declare for "attach"; VS Code's own are above them.
-GENERAL = {"name", "type", "request", "preLaunchTask", "postDebugTask"}
-KNOWN = {
-    "lldb": {"initCommands", "targetCreateCommands", "processCreateCommands"},
-    "lldb-dap": {"initCommands", "attachCommands"},
-}
+SCHEMAS = Path(__file__).parents[2] / "data/vscode"
+LAUNCH = json.loads((SCHEMAS / "launch.schema.json").read_text("utf-8"))["$defs"]
+TASKS = json.loads((SCHEMAS / "tasks.schema.json").read_text("utf-8"))
 
 
 @pytest.fixture
@@ -41,44 +39,81 @@ def test_the_newest_version_counts(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "request_", "notes"),
-    [(None, "attach", 0), ("1.9.0", "custom", 0), ("1.9.1", "attach", 0), ("1.11.2", "attach", 0),
-     ("1.12.1", "attach", 1), ("1.12.2", "attach", 0)],
+    ("version", "request_", "goes_on", "notes"),
+    [(None, "attach", False, 0), ("1.9.0", "custom", False, 0), ("1.9.1", "attach", True, 0),
+     ("1.11.4", "attach", True, 0), ("1.11.5", "attach", False, 0), ("1.12.1", "attach", False, 1),
+     ("1.12.2", "attach", False, 0), ("2.0", "attach", False, 0)],
 )  # fmt: skip
-def test_each_version_gets_what_it_needs(version: str | None, request_: str, notes: int) -> None:
+def test_each_version_gets_what_it_needs(
+    version: str | None, request_: str, goes_on: bool, notes: int
+) -> None:
     quirks = quirks_of(version)
-    assert (quirks.request, len(quirks.notes)) == (request_, notes)
+    assert (quirks.request, quirks.goes_on, len(quirks.notes)) == (request_, goes_on, notes)
 
 
-def launch(home: Path, debugger: str) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+def written(home: Path, debugger: str, name: str) -> dict[str, Any]:
     (home / "CMakeLists.txt").touch()
     (home / "devkit.yaml").write_text(
-        f"engine: cmake\nvscode: {{debugger: {debugger}}}\napps: {{a b: {{}}}}\n"
+        f"engine: cmake\nvscode: {{debugger: {debugger}}}\napps: {{a b: {{env: {{X: '1'}}}}, c: {{}}}}\n"
+        "presets: {mine: {breakpoints: [main]}}\n"
     )
     setup = plan_setup(configuration.load(home, environ={}))
-    [file] = [f for f in setup.files if f.path.name == "launch.json"]
+    [file] = [f for f in setup.files if f.path.name == name]
     root = parse(file.after or "").root
     assert root is not None
-    return [c for c in root.value["configurations"] if "phone" in c["name"]], setup.notes
+    value: dict[str, Any] = root.value
+    return value
+
+
+def launch(home: Path, debugger: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = written(home, debugger, "launch.json")["configurations"]
+    return found
 
 
 @pytest.mark.parametrize(
-    ("debugger", "types"), [("codelldb", {"lldb"}), ("lldb-dap", {"lldb-dap"}), ("both", set(KNOWN))]
+    ("version", "since"), [(None, "1.11.5"), ("1.12.1", "1.11.5"), ("1.11.4", "1.9.1"), ("1.8.1", "0")]
 )
+@pytest.mark.parametrize("debugger", ["codelldb", "lldb-dap", "both"])
 def test_configurations_hold_only_what_the_extension_knows(
-    home: Path, debugger: str, types: set[str]
+    home: Path, debugger: str, version: str | None, since: str
 ) -> None:
-    configurations, _ = launch(home, debugger)
-    assert {c["type"] for c in configurations} == types
+    if version:
+        install(home, f"vadimcn.vscode-lldb-{version}")
+    configurations = launch(home, debugger)
+    phone = [c for c in configurations if "on the phone" in c["name"]]
+    assert {c["type"] for c in phone} == ({"lldb", "lldb-dap"} if debugger == "both" else {phone[0]["type"]})
     for config in configurations:
-        assert set(config) == GENERAL | KNOWN[config["type"]]
-        assert config["request"] == "attach"
-        commands = json.dumps([config[key] for key in KNOWN[config["type"]]])
-        assert 'command source --stop-on-error true \\"${workspaceFolder}/build/devkit/debug/a b-' in commands
+        known = since if config["type"] == "lldb" else "0"
+        assert not faults(config, LAUNCH[f"{config['type']} {known} {config['request']}"])
+    for config in phone:
+        assert 'command source --stop-on-error true "${workspaceFolder}/build/devkit/debug/' in str(config)
+    tasks = written(home, debugger, "tasks.json")
+    assert not faults(tasks, TASKS)
+    labels = [task["label"] for task in tasks["tasks"]]
+    assert len(set(labels)) == len(labels) and len({c["name"] for c in configurations}) == len(configurations)
+    for config in configurations:
+        assert config["preLaunchTask"] in labels and config.get("postDebugTask", labels[0]) in labels
 
 
-def test_an_old_and_an_odd_codelldb(home: Path) -> None:
-    install(home, "vadimcn.vscode-lldb-1.8.1")
-    assert {c["request"] for c in launch(home, "codelldb")[0]} == {"custom"}
+def test_the_schema_finds_what_is_wrong(home: Path) -> None:
+    schema = LAUNCH["lldb 1.11.5 attach"]
+    good = launch(home, "codelldb")[0]
+    assert faults({**good, "procesCreateCommands": []}, schema) == ["$ knows no 'procesCreateCommands'"]
+    assert faults({**good, "initCommands": "x"}, schema) == ["$.initCommands is no array"]
+    assert faults({k: v for k, v in good.items() if k != "targetCreateCommands"}, schema)
+    assert faults(good, LAUNCH["lldb 0 custom"])
+
+
+def test_an_odd_codelldb_is_told(home: Path) -> None:
     install(home, "vadimcn.vscode-lldb-1.12.0")
-    assert any("1.12.0 is reported to crash" in note for note in launch(home, "codelldb")[1])
+    launch(home, "codelldb")
+    notes = plan_setup(configuration.load(home, environ={})).notes
+    assert any("1.12.0 is reported to crash" in note for note in notes)
+
+
+def test_the_sets_of_breakpoints_are_asked_for(home: Path) -> None:
+    tasks = written(home, "codelldb", "tasks.json")
+    [asked] = tasks["inputs"]
+    assert [option["value"] for option in asked["options"]][:2] == ["mine", "llm-load"]
+    users = [task["args"] for task in tasks["tasks"] if "${input:devkit.preset}" in task["args"]]
+    assert [args[args.index("--preset") - 3] for args in users] == ["a b", "c"]
