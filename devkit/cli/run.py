@@ -134,6 +134,7 @@ def run_foreground(
     """
     from devkit import runtime
     from devkit.cli import run_results
+    from devkit.cli.run_crashes import RunCrashes
     from devkit.cli.run_outputs import fetch
     from devkit.runtime.pulls import Outputs
     from devkit.runtime.request import plan_launch, stdin_end_for
@@ -141,10 +142,17 @@ def run_foreground(
     launch = plan_launch(device, prepared, args, request)
     outputs = Outputs(launch, request.patterns(prepared.local.app))
     beside = _log_beside(device) if logcat else None
+    crashes = RunCrashes(config, device, prepared)
+    reading = run_results.reading(config, prepared.local.app, prepared.plan.program, launch.args)
     try:
-        with run_results.reading(config, prepared.local.app, prepared.plan.program, launch.args) as reader:
+        with reading as reader, crashes:
+
+            def read(data: bytes, stderr: bool = False) -> None:
+                reader.feed(data, stderr)
+                crashes.output(data, stderr)
+
             with beside or contextlib.nullcontext():
-                code = runtime.run_program(
+                code = crashes.exit_code = runtime.run_program(
                     device,
                     launch,
                     timeout_s=request.timeout_s,
@@ -154,17 +162,18 @@ def run_foreground(
                     live=request.live,
                     first=(beside.first if beside else "") + outputs.first,
                     ended=ended,
-                    on_output=reader.feed,
+                    on_output=read,
                 )
             if beside is not None:
                 reader.feed(beside.written())
+                crashes.logged(beside.written())
     except DeviceError:
         raise  # nobody is there to forget them
     except BaseException:
         outputs.forget(device)
         raise
     pulled = fetch(config, device, prepared.local.app.name, outputs, request)
-    code = run_results.show(reader.finish(code), prepared, code, pulled)
+    code = run_results.show(reader.finish(code), prepared, code, pulled, crashes.as_list())
     if code == 0 and pulled is not None and not pulled.is_complete:
         # It says that it succeeded; what it should have written is not there.
         return EXIT_CHECK_FAILED

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from devkit import output
 from devkit.cli.results_table import summary_table
@@ -54,11 +54,18 @@ def reading(config: Config, app: AppConfig, program: str, args: Sequence[str]) -
         raise told from None
 
 
-def show(report: Report, prepared: PreparedApp, code: int, pulled: PullResult | None = None) -> int:
+def show(
+    report: Report,
+    prepared: PreparedApp,
+    code: int,
+    pulled: PullResult | None = None,
+    crashes: Sequence[Mapping[str, Any]] = (),
+) -> int:
     """Print the results of a run.
 
     Args:
         pulled: the outputs that came back, for scripts.
+        crashes: those that were seen, for scripts; people have seen them.
 
     Returns:
         devkit's exit code: the program's own, or 1 where its output contradicts an exit with 0.
@@ -73,9 +80,10 @@ def show(report: Report, prepared: PreparedApp, code: int, pulled: PullResult | 
     if sink.json_mode:
         head = {"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes}
         outputs = {"outputs": pulled.as_dict()} if pulled else {}
-        sink.data({**head, **report.as_dict(), **outputs})
+        sink.data({**head, **report.as_dict(), "crashes": list(crashes), **outputs})
         return judged(report, code)
-    explain(report, prepared.plan.program, code)
+    told = {"sanitizer"} if any(crash["kind"] == "sanitizer" for crash in crashes) else set()
+    explain(report, prepared.plan.program, code, told)
     if signal:
         sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
     return code
@@ -86,8 +94,11 @@ def judged(report: Report, code: int) -> int:
     return EXIT_CHECK_FAILED if code == 0 and report.status == FAILED else code
 
 
-def explain(report: Report, program: str, code: int) -> None:
+def explain(report: Report, program: str, code: int, told: Collection[str] = ()) -> None:
     """Numbers and findings for people.
+
+    Args:
+        told: kinds of findings that were shown already.
 
     Raises:
         CheckFailed: the output contradicts an exit with 0.
@@ -99,7 +110,7 @@ def explain(report: Report, program: str, code: int) -> None:
         warn_of(f for f in report.findings if f is not cause and not f.consequence)
         raise failure(f"{program} exited with 0, but it failed", cause)
     explained = any(not f.consequence and f.severity != NOTE for f in report.findings)
-    warn_of(f for f in report.findings if not (f.consequence and explained))
+    warn_of(f for f in report.findings if not (f.consequence and explained) and f.kind not in told)
 
 
 def failure(what: str, cause: Finding) -> CheckFailed:

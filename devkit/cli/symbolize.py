@@ -14,11 +14,11 @@ import typer
 
 from devkit import config as configuration
 from devkit import output
+from devkit.cli.crash_symbols import add_lines, built_places
 from devkit.errors import DevkitError, FileError, UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
-    from devkit.crashes import Reading
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -60,7 +60,11 @@ def symbolize(
     with contextlib.suppress(DevkitError):  # a log can be read outside of any project
         config = configuration.load()
     if any(crash.stacks for crash in reading.crashes):
-        _add_lines(reading, _places(symbols, config), config)
+        with (
+            crashes.SymbolFolders(_places(symbols, config)) as folders,
+            output.current().progress("looking up source lines", None),
+        ):
+            add_lines(reading.crashes, folders, config)
     roots = [Path.cwd(), *([config.source] if config else [])]
     findings = known.found()
     output.current().data(
@@ -69,38 +73,10 @@ def symbolize(
 
 
 def _places(symbols: list[Path] | None, config: Config | None) -> list[Path]:
-    if symbols:
-        return symbols
-    from devkit.engine.plan import BUILD_ROOT
-
-    built = config.source / BUILD_ROOT if config else None
-    if built is not None and built.is_dir():
-        return [built]
-    output.current().note("nothing is built here, and no --symbols DIR given: frames stay as printed")
-    return []
-
-
-def _add_lines(reading: Reading, places: list[Path], config: Config | None) -> None:
-    from devkit import crashes
-    from devkit.symbols import Symbolizer
-
-    with crashes.SymbolFolders(places) as folders:
-        try:
-            with output.current().progress("looking up source lines", None):
-                crashes.symbolize(reading.crashes, folders, Symbolizer(_tool_of_ndk(config)))
-        except DevkitError as error:
-            # The text itself was read, which is worth more than nothing.
-            output.current().warn("; ".join([f"frames stay as printed: {error.what}", *error.hints]))
-
-
-def _tool_of_ndk(config: Config | None) -> Path | None:
-    if config is None:
-        return None
-    from devkit.ndk import ndk_for
-
-    with contextlib.suppress(DevkitError):
-        return ndk_for(config).find_tool("llvm-symbolizer")
-    return None
+    places = symbols or built_places(config)
+    if not places:
+        output.current().note("nothing is built here, and no --symbols DIR given: frames stay as printed")
+    return places
 
 
 def _lines(file: str) -> Iterator[str]:

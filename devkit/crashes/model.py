@@ -25,7 +25,11 @@ MATCH = "match"
 MISMATCH = "mismatch"
 UNKNOWN = "unknown"
 
+# Titles of a sanitizer's stacks.
 ACCESS = "access"
+ALLOCATED, FREED = "allocated by", "freed by"
+CREATED = " created by"
+VARIABLE = "the variable's function"
 
 
 @dataclass(frozen=True)
@@ -83,14 +87,19 @@ class Frame:
 
 @dataclass
 class Stack:
-    """Frames under one heading: `backtrace`, ACCESS, `allocated by`, `freed by`, `thread 7 (name)` ..."""
+    """Frames under one heading: `backtrace`, ACCESS, `allocated by`, `freed by`, `thread 7 (name)` ...
+
+    `thread` is the thread that ran it, as a sanitizer's report calls it ("T0", "T3 (worker)").
+    """
 
     title: str
     frames: list[Frame] = field(default_factory=list)
+    thread: str | None = None
 
     def as_dict(self) -> dict[str, object]:
         """As `--json` prints it."""
-        return {"title": self.title, "frames": [frame.as_dict() for frame in self.frames]}
+        frames = [frame.as_dict() for frame in self.frames]
+        return {"title": self.title, "thread": self.thread, "frames": frames}
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +19,22 @@ _SYSTEM_LIBRARIES = re.compile(
     r"|libclang_rt\.|lib[alt]?(?:hw)?san\b|libasan|libubsan|linker(?:64)?$|ld-(?:linux|android|musl)"
 )
 # Sources of the system and of compilers, as their debug information has them.
-_SYSTEM_SOURCES = ("../", "/usr/include/", "/usr/lib/", "/buildbot/", "/build/", "/src/libsanitizer/")
+_SYSTEM_SOURCES = re.compile(
+    r"(?:\.{0,2}/){0,9}(?:usr/include|usr/lib|buildbot|build/(?:gcc|glibc|llvm)|src/libsanitizer|sysdeps|csu|nptl)\b"
+    r"|.{0,500}/(?:include/c\+\+|lib/clang)/"
+)
 # The standard library's own, inlined into everything; what runs between an error and its report.
 _NOT_OWN = re.compile(
     r"(?:std|__gnu_cxx|__cxxabiv1|__sanitizer|__asan|__hwasan|__ubsan|__interception)::"
     r"|__(?:asan|hwasan|ubsan|tsan|msan|lsan|interceptor|sanitizer|libc|cxa|gxx|restore_rt|kernel_rt)_?"
     r"|operator (?:new|delete)|(?:abort|raise|tgkill|gsignal|memcpy|memmove|memset|strlen|malloc|free|calloc"
     r"|realloc|_start|_Unwind_\w+)$"
+)
+# Engines have allocators of their own (MNN: MNNMemoryAllocAlign, onAcquire): of a block that is too small,
+# the interesting line is behind them. The last part of a name only: a class may be called Allocator.
+_ALLOCATES = re.compile(
+    r"(?:\w{1,32}?[mM]emory_?)?(?:on)?(?i:re|de|m|c)?(?:[Aa]lloc|[Ff]ree|[Aa]cquire|[Rr]elease|[Rr]ecycle|[Dd]estroy|[Dd]elete)"
+    r"(?:at\w+)?(?![a-z])|\w+_(?:[mc]|re|de)?alloc$|\w+_free$|~|operator (?:new|delete)"
 )
 _EXCERPT_LINES = 2
 _MOST_BYTES = 8 << 20
@@ -39,23 +48,46 @@ class Excerpt:
     line: int
     lines: tuple[tuple[int, str], ...]
 
+    def as_dict(self) -> dict[str, object]:
+        """As `--json` prints it."""
+        return {"file": str(self.file), "line": self.line, "lines": [list(pair) for pair in self.lines]}
+
 
 def own_frame(crash: Crash) -> tuple[Frame, Location | None] | None:
     """The first frame in the user's code, and the innermost location in it that is not the library's."""
-    for frame in crash.frames:
+    return next(own_frames(crash.frames), None)
+
+
+def caller_of_allocator(frames: Sequence[Frame]) -> tuple[Frame, Location | None] | None:
+    """As `own_frame`, of a stack that allocates or frees: who asked, not the engine's own allocator."""
+    found = list(own_frames(frames))
+    for frame, location in found:
+        name = (location.function if location else frame.function) or ""
+        if not _ALLOCATES.match(_last_part(name)):
+            return frame, location
+    return found[0] if found else None
+
+
+def _last_part(name: str) -> str:
+    return name.replace("(anonymous namespace)", "").partition("(")[0].partition("<")[0].rpartition("::")[2]
+
+
+def own_frames(frames: Iterable[Frame]) -> Iterator[tuple[Frame, Location | None]]:
+    """The frames in the user's code, each with its innermost location that is not the library's."""
+    for frame in frames:
         # A report that came with its lines names no file for them.
         if not is_own(frame) and not (frame.module is None and frame.locations):
             continue
         if not frame.locations:
             if frame.function and _NOT_OWN.match(frame.function):
                 continue
-            return frame, None
+            yield frame, None
         for location in frame.locations:
             if location.function and _NOT_OWN.match(location.function):
                 continue
-            if not (location.file or "").startswith(_SYSTEM_SOURCES):
-                return frame, location
-    return None
+            if not _SYSTEM_SOURCES.match(location.file or ""):
+                yield frame, location
+                break
 
 
 def excerpt(location: Location, roots: Sequence[Path]) -> Excerpt | None:

@@ -23,6 +23,8 @@ _STOP_REASON = re.compile(
     r".{0,200}?stop reason = (?:signal )?(?P<reason>.{1,200})"
 )
 _FAULT = re.compile(r"fault address[:=] ?(0x[0-9a-fA-F]{1,16})")
+# What libstdc++ prints below the name of an exception that nobody caught.
+_WHAT = "  what():  "
 # Ids are used again; and a log of days must not fill the memory.
 _MOST_READERS = 4096
 _MOST_CRASHES = 10_000
@@ -38,7 +40,7 @@ def read_crashes(lines: Iterable[str], also: Callable[[Record], None] | None = N
     Args:
         also: is given each record too, for who looks for more in the same text.
     """
-    reader = _Reader()
+    reader = CrashReader()
     for record in read_records(lines):
         reader.take(record)
         if also is not None:
@@ -46,7 +48,9 @@ def read_crashes(lines: Iterable[str], also: Callable[[Record], None] | None = N
     return reader.finish()
 
 
-class _Reader:
+class CrashReader:
+    """Takes records one by one: `read_crashes`, for texts that are still being written."""
+
     def __init__(self) -> None:
         self._reading = Reading()
         self._tombstones: dict[int | None, TombstoneReader] = {}
@@ -61,17 +65,18 @@ class _Reader:
         self._maps: dict[int | None, Mappings] = {}
         self._waiting: list[Crash] = []
 
-    def take(self, record: Record) -> None:
+    def take(self, record: Record) -> bool:
+        """Take the next record; whether it is part of a crash."""
         self._reading.lines = record.number
         if record.marker is not None:
-            return
+            return False
         text = record.text
         if record.tag == "chatty" and (chatty := _CHATTY.search(text)):
             if chatty["what"] == "identical":
                 self._reading.folded += int(chatty["count"])
             else:
                 self._reading.expired += int(chatty["count"])
-            return
+            return False
         if record.tag is None or record.tag in _DUMP_TAGS:
             reader = self._tombstones.get(record.pid)
             if reader is None:
@@ -79,23 +84,32 @@ class _Reader:
                 reader = self._tombstones[record.pid] = TombstoneReader(record.pid, self._found)
             if reader.line(text, record.number, record.when):
                 self._bare.pop(record.pid, None)
-                return
+                return True
         sanitizer = self._sanitizers.get(record.pid)
         if sanitizer is None and ("Sanitizer: " in text or "runtime error: " in text):
             _make_room(self._sanitizers)
             sanitizer = self._sanitizers[record.pid] = SanitizerReader(self._found)
         if sanitizer is not None and sanitizer.line(text, record.number, record.when):
             self._bare.pop(record.pid, None)
-            return
-        self._rest(record, text)
+            return True
+        return self._rest(record, text)
 
-    def _rest(self, record: Record, text: str) -> None:
+    @property
+    def found(self) -> list[Crash]:
+        """The crashes so far; the last ones may still grow."""
+        return self._reading.crashes
+
+    def last_words(self) -> str | None:
+        """What a process without a known pid said last before it aborted itself."""
+        return self._words.get(None)
+
+    def _rest(self, record: Record, text: str) -> bool:
         if fatal := fatal_line(text, record.number):
             fatal.pid = fatal.pid or record.pid
             fatal.tid = fatal.tid or record.tid
             fatal.when = record.when
             if (fatal.pid, fatal.tid) in self._dumped:
-                return  # the log at the end of its own tombstone
+                return True  # the log at the end of its own tombstone
             _make_room(self._fatal)
             self._fatal[fatal.pid, fatal.tid] = fatal
             self._add(fatal)
@@ -106,6 +120,8 @@ class _Reader:
         elif words := last_words(text):
             _make_room(self._words)
             self._words[record.pid] = words
+        elif record.pid in self._words and text.startswith(_WHAT):
+            self._words[record.pid] += f": {text[len(_WHAT) :].strip()}"
         elif record.tag == "tombstoned" or "Tombstone written" in text:
             if self._waiting and (written := _WRITTEN.search(text)):
                 self._waiting.pop(0).tombstone = written[1]
@@ -114,8 +130,9 @@ class _Reader:
             if word.signal == "SIGABRT":
                 word.abort_message = words
             self._shell.append(word)
-        elif not self._map_line(record.pid, text):
-            self._bare_stack(record, text)
+        else:
+            return not self._map_line(record.pid, text) and self._bare_stack(record, text)
+        return True
 
     def _map_line(self, pid: int | None, text: str) -> bool:
         if "xp " not in text and "xs " not in text:
@@ -130,18 +147,18 @@ class _Reader:
             return False
         return maps.line(text)
 
-    def _bare_stack(self, record: Record, text: str) -> None:
+    def _bare_stack(self, record: Record, text: str) -> bool:
         """Frames that no report stands around: of a program's own handler, LLDB's bt, cut dumps."""
         if "stop reason" in text and (stop := _STOP_REASON.search(text)):
             self._stop = (stop["thread"], stop["reason"])
             self._bare.pop(record.pid, None)
-            return
+            return True
         frame = parse_frame(text) if "0x" in text or "#" in text else None
         if frame is None:
             bare = self._bare.get(record.pid)
             if bare is not None and text.strip() and bare.tid == record.tid:
                 del self._bare[record.pid]  # the thread has gone on to something else
-            return
+            return False
         bare = self._bare.get(record.pid)
         if bare is None or (frame.number == 0 and frame.origin != GLIBC):
             _make_room(self._bare)
@@ -155,6 +172,7 @@ class _Reader:
             self._add(bare)
         if len(bare.frames) < _MOST_FRAMES:
             bare.frames.append(frame)
+        return True
 
     @staticmethod
     def _name_stop(crash: Crash, thread: str | None, reason: str) -> None:
@@ -195,14 +213,20 @@ class _Reader:
         if len(self._reading.crashes) < _MOST_CRASHES:
             self._reading.crashes.append(crash)
 
-    def finish(self) -> Reading:
+    def finish(self, *, others_too: bool = True) -> Reading:
+        """All crashes.
+
+        Args:
+            others_too: where nothing else is there, a process killed for memory that need not be the user's
+                is told.
+        """
         for crash in self._reading.crashes:
             maps = self._maps.get(crash.dumper if crash.kind == BACKTRACE else crash.pid)
             if maps is not None:
                 maps.explain(crash)
         crashes = [c for c in _without_repeats(self._reading.crashes) if not _is_noise(c)]
         own = [crash for crash, mine in self._kills if mine]
-        if not own and not crashes and not self._shell:
+        if others_too and not own and not crashes and not self._shell:
             own = [crash for crash, _ in self._kills][-1:]
         others = [c for c, _ in self._kills if c not in own]
         for crash in own:

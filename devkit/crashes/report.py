@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,11 +22,15 @@ from devkit.crashes.model import (
     Stack,
 )
 from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
+from devkit.crashes.parts import PLACED, block_of, parts_of
 from devkit.results import Finding
 from devkit.symbols import Location
 
 _MOST_THREADS = 3
 _PLACE_WIDTH = 44
+# Names of templates and of functions of the standard library fill screens.
+_LONG_NAME, _LONG_ARGUMENTS = 60, 24
+_PART_LABELS = {"allocated": "alloc", "variable": "stack"}
 
 
 def headline(crash: Crash) -> str:
@@ -37,7 +43,8 @@ def headline(crash: Crash) -> str:
     if crash.kind == SANITIZER:
         access = f", {crash.access}" if crash.access else ""
         at = f" at {crash.fault_address}" if crash.fault_address else ""
-        return f"{crash.tool}: {crash.what}{at}{access}{_ids(crash)}"
+        thread = f" by thread {crash.thread}" if crash.thread else ""
+        return f"{crash.tool}: {crash.what}{at}{access}{thread}{_ids(crash)}"
     if crash.kind == BACKTRACE:
         return "a stack that no report goes with" + _ids(crash)
     signal = crash.signal or "a crash"
@@ -47,10 +54,27 @@ def headline(crash: Crash) -> str:
     return f"{signal}{code}{at} in {who}{thread}{_ids(crash)}"
 
 
+def short_name(function: str) -> str:
+    """A function's name for people: of long ones, parameters and template arguments become `…`."""
+    if len(function) <= _LONG_NAME:
+        return function
+    found: list[str] = []
+    opened: list[tuple[str, int]] = []  # closing bracket, and how much was there before it
+    for at, char in enumerate(function):
+        found.append(char)
+        if char == "(" or (char == "<" and not function.endswith(("operator", "operator<"), 0, at)):
+            opened.append((">" if char == "<" else ")", len(found)))
+        elif opened and char == opened[-1][0] and function[at - 1 : at] != "-":
+            _, start = opened.pop()
+            if len(found) - start > _LONG_ARGUMENTS:
+                found[start:] = ["…", char]
+    return "".join(found)
+
+
 def as_text(reading: Reading, findings: Sequence[Finding], roots: Sequence[Path]) -> str:
     """All that was found, for a person."""
     blocks = [
-        _crash_text(crash, number if len(reading.crashes) > 1 else None, roots)
+        crash_text(crash, roots, number=number if len(reading.crashes) > 1 else None)
         for number, crash in enumerate(reading.crashes, 1)
     ]
     if not blocks:
@@ -75,13 +99,22 @@ def as_dict(reading: Reading, findings: Sequence[Finding], roots: Sequence[Path]
     """All that was found, as `--json` prints it."""
     return {
         "lines": reading.lines,
-        "crashes": [_crash_dict(crash, roots) for crash in reading.crashes],
+        "crashes": [crash_dict(crash, roots) for crash in reading.crashes],
         "findings": [finding.as_dict() for finding in findings],
         "left_out_by_logd": {"repeated": reading.folded, "expired": reading.expired},
     }
 
 
-def _crash_text(crash: Crash, number: int | None, roots: Sequence[Path]) -> str:
+def crash_text(
+    crash: Crash, roots: Sequence[Path], app: str | None = None, *, number: int | None = None
+) -> str:
+    """One crash for a person: the summary, then the stacks.
+
+    Args:
+        roots: folders below which sources are looked for.
+        app: the app's name in proposed commands; None: APP.
+        number: of the crash, where there are several.
+    """
     cause = cause_of(crash)
     lines = [(f"{number}. " if number else "") + headline(crash)]
     if crash.abort_message:
@@ -95,13 +128,17 @@ def _crash_text(crash: Crash, number: int | None, roots: Sequence[Path]) -> str:
         source = excerpt(location, roots) if location else None
         if source is not None:
             lines += _source(source)
+    if crash.kind == SANITIZER:
+        lines += _parts(crash, roots)
+    block = block_of(crash)
     for detail in crash.details:
-        lines += _labelled("detail", detail)
+        if block is None or not PLACED.search(detail):  # else the block says it
+            lines += _labelled("detail", detail)
     for other in crash.others:
         lines += _labelled("also", f"killed for memory: {other}")
     if crash.tombstone:
         lines += _labelled("dump", f"/data/tombstones/{crash.tombstone.rpartition('/')[2]} on the phone")
-    for step in _steps(crash, cause.next):
+    for step in _steps(crash, cause.next, app):
         lines += _labelled("next", step)
     threads = 0
     for stack in crash.stacks:
@@ -115,7 +152,8 @@ def _crash_text(crash: Crash, number: int | None, roots: Sequence[Path]) -> str:
     return "\n".join(lines)
 
 
-def _crash_dict(crash: Crash, roots: Sequence[Path]) -> dict[str, object]:
+def crash_dict(crash: Crash, roots: Sequence[Path], app: str | None = None) -> dict[str, object]:
+    """One crash, as `--json` prints it; the arguments are those of `crash_text`."""
     cause = cause_of(crash)
     own = own_frame(crash)
     source = excerpt(own[1], roots) if own and own[1] else None
@@ -140,7 +178,7 @@ def _crash_dict(crash: Crash, roots: Sequence[Path]) -> dict[str, object]:
         "line": crash.line,
         "class": cause.kind,
         "cause": cause.text,
-        "next": _steps(crash, cause.next),
+        "next": _steps(crash, cause.next, app),
         "details": crash.details,
         "also_killed": crash.others,
         "own": None
@@ -151,14 +189,13 @@ def _crash_dict(crash: Crash, roots: Sequence[Path]) -> dict[str, object]:
             "file": own[1].file if own[1] else None,
             "line": own[1].line if own[1] else None,
         },
-        "source": None
-        if source is None
-        else {"file": str(source.file), "line": source.line, "lines": [list(pair) for pair in source.lines]},
+        "source": None if source is None else source.as_dict(),
+        "parts": [part.as_dict() for part in parts_of(crash, roots)] if crash.kind == SANITIZER else [],
         "stacks": [stack.as_dict() for stack in crash.stacks],
     }
 
 
-def _steps(crash: Crash, steps: Sequence[str]) -> list[str]:
+def _steps(crash: Crash, steps: Sequence[str], app: str | None) -> list[str]:
     """What to do next; first of all to find the symbols, where only they are missing."""
     first: list[str] = []
     if crash.kind == BACKTRACE and all(f.origin == BARE and f.module is None for f in crash.frames):
@@ -174,9 +211,26 @@ def _steps(crash: Crash, steps: Sequence[str]) -> list[str]:
         first.append(f"devkit symbolize --symbols DIR  # a folder with the unstripped {name}{wanted}")
     elif own is not None and own[1] is not None and own[1].function and crash.kind != KILLED:
         function = own[1].function.partition("(")[0]
-        if " " not in function and "<" not in function:
+        if function and not function.endswith("::") and " " not in function and "<" not in function:
             first.append(f"devkit debug APP -b {function}")
-    return [*first, *steps]
+        elif own[1].file and own[1].line:
+            name = own[1].file.replace("\\", "/").rpartition("/")[2]
+            first.append(f"devkit debug APP -b {shlex.quote(f'{name}:{own[1].line}')}")
+    found = dict.fromkeys([*first, *steps])
+    return [re.sub(r"\bAPP\b", lambda _: app, step) if app else step for step in found]
+
+
+def _parts(crash: Crash, roots: Sequence[Path]) -> list[str]:
+    """What the other stacks of a sanitizer's report say, each with its first line of the user's own."""
+    lines: list[str] = []
+    for part in parts_of(crash, roots)[1:]:
+        text = part.text
+        if part.frame is not None:
+            text += f": {_where(part.frame, part.location)}"
+        lines += _labelled(_PART_LABELS.get(part.name, part.name), text)
+        if part.source is not None:
+            lines += _source(part.source)
+    return lines
 
 
 def _ids(crash: Crash) -> str:
@@ -192,10 +246,10 @@ def _where(frame: Frame, location: Location | None) -> str:
     if location is None:
         module = frame.library or frame.module
         return f"{frame.function or 'frame'} in {module} (#{frame.number:02d}), without a line"
-    text = " at ".join(filter(None, (location.function, location.place))) or "?"
+    text = " at ".join(filter(None, (short_name(location.function or ""), location.place))) or "?"
     outer = frame.locations[-1]
     if outer is not location and outer.function:
-        text += f" (inlined into {outer.function})"
+        text += f" (inlined into {short_name(outer.function)})"
     return text
 
 
@@ -234,9 +288,10 @@ def _frame(frame: Frame) -> list[str]:
     for at, location in enumerate(frame.locations):
         mark = f"#{frame.number:02d}" if at == 0 else "   "
         inlined = " [inlined]" if at < len(frame.locations) - 1 else ""
-        name = (location.function or "?") + inlined
+        name = (short_name(location.function or "") or "?") + inlined
         place = location.place or "no line"
         lines.append(
-            f"    {mark} {name:<{_PLACE_WIDTH}} {place}" + ("" if inlined else f"  ({module}{verdict})")
+            f"    {mark} {name:<{_PLACE_WIDTH}} {place}"
+            + ("" if inlined or not module else f"  ({module}{verdict})")
         )
     return lines

@@ -10,9 +10,23 @@ import re
 from collections.abc import Callable
 
 from devkit.crashes.frames import parse_frame
-from devkit.crashes.model import ACCESS, SANITIZED, SANITIZER, Crash, Frame, Stack
+from devkit.crashes.model import (
+    ACCESS,
+    ALLOCATED,
+    CREATED,
+    FREED,
+    SANITIZED,
+    SANITIZER,
+    VARIABLE,
+    Crash,
+    Frame,
+    Stack,
+)
 from devkit.symbols import Location
 
+# `T3 (pool-3)`: threads that have a name show it.
+_NUMBER = r"\d{1,9}(?: \([^()]{1,64}\))?"
+_THREAD = "T" + _NUMBER
 _START = re.compile(
     r"\s{0,8}==(?P<pid>\d{1,9})==\s?(?:ERROR|WARNING): (?P<tool>\w{1,30}Sanitizer)(?:: (?P<rest>.*))?$"
 )
@@ -22,19 +36,30 @@ _THREADS = re.compile(
 )
 _UNDEFINED = re.compile(r"(?P<place>.{1,1000}?): runtime error: (?P<rest>.*)$")
 _ACCESS = re.compile(
-    r"\s{0,8}(?P<access>(?:READ|WRITE) of size \d{1,20})\b.*?(?:thread (?P<thread>T\d{1,9}))?$"
+    r"\s{0,8}(?P<access>(?:READ|WRITE) of size \d{1,20})\b.*?(?:thread (?P<thread>" + _THREAD + r"))?$"
 )
 _ADDRESS = re.compile(r" (?:on|on unknown) address (0x[0-9a-fA-F]{1,16})| on (0x[0-9a-fA-F]{1,16})")
 # What the report calls the error, before the addresses begin.
 _WHAT = re.compile(r"(?P<what>.{1,200}?)(?= on (?:unknown )?address| on 0x| at pc|: 0x|:? \(|$)")
 _OWNER = re.compile(
     r"\s{0,8}(?P<what>previously allocated|allocated|freed|deallocated)\b"
-    r".{0,200}\b(?:here|by thread \d{1,9}):?$"
+    r"(?:.{0,200}\bby thread (?P<thread>T?" + _NUMBER + r"))?(?:.{0,40}\bhere)?:?$"
 )
 _LEAK = re.compile(r"\s{0,8}(?P<what>(?:Direct|Indirect) leak of .{1,200}) allocated from:$")
-_CREATED = re.compile(r"\s{0,8}Thread (?P<thread>T\d{1,9}).{0,200} created by .{0,200}here:$")
+_CREATED = re.compile(
+    r"\s{0,8}Thread (?P<thread>" + _THREAD + r").{0,200} created by (?P<by>" + _THREAD + r")?"
+    r".{0,200}here:$"
+)
 _LOCATED = re.compile(
     r"\s{0,8}(?:\[?0x[0-9a-fA-F]{1,16}[^ ]{0,40}|Address 0x[0-9a-fA-F]{1,16}) is (?:located|a wild pointer)"
+    r"|\s{0,8}\[\d{1,12}, \d{1,12}\).{0,500} <== Memory access"
+)
+_IN_STACK = re.compile(r" is located in stack of thread (" + _THREAD + ")")
+_IN_THREAD = re.compile(r"\b(" + _THREAD + r")[):]?$")
+# ThreadSanitizer's second stack.
+_PREVIOUS = re.compile(
+    r"\s{0,8}Previous (?P<what>(?:atomic )?(?:read|write) of size \d{1,9}) at .{0,100}by "
+    r"(?:thread (?P<thread>T\d{1,9}).{0,200}|main thread.{0,20}):$"
 )
 _HINTS = ("The signal is caused by ", "Hint: ", "Cause: ")
 _MOST_FRAMES = 1024
@@ -54,6 +79,7 @@ class SanitizerReader:
         self._crash: Crash | None = None
         self._stack: Stack | None = None
         self._title = ACCESS
+        self._thread: str | None = None
         self._place_only = False  # UBSan names the place; a stack comes with print_stacktrace=1 only
 
     def line(self, text: str, number: int, when: str | None) -> bool:
@@ -87,7 +113,9 @@ class SanitizerReader:
             crash.what = crash.what[len("attempting ") :]
         if address := _ADDRESS.search(rest):
             crash.fault_address = hex(int(address[1] or address[2], 16))
-        self._crash, self._stack, self._title = crash, None, ACCESS
+        if thread := _IN_THREAD.search(rest):
+            crash.thread = thread[1]
+        self._crash, self._stack, self._title, self._thread = crash, None, ACCESS, crash.thread
         self._place_only = False
         self._found(crash)
 
@@ -98,18 +126,19 @@ class SanitizerReader:
                 crash.stacks.clear()
                 self._place_only = False
             if self._stack is None or frame.number == 0:
-                self._stack = Stack(self._title)
+                self._stack = Stack(self._title, thread=self._thread)
                 if len(crash.stacks) < _MOST_STACKS:
                     crash.stacks.append(self._stack)
             if len(self._stack.frames) < _MOST_FRAMES:
                 self._stack.frames.append(frame)
             return True
         if crash.access is None and (access := _ACCESS.match(text)):
-            crash.access, crash.thread = access["access"], access["thread"]
+            crash.access = access["access"]
+            crash.thread = self._thread = access["thread"] or crash.thread
             return True
-        title = self._heading(text)
-        if title is not None:
-            self._title, self._stack = title, None
+        heading = self._heading(text)
+        if heading is not None:
+            (self._title, self._thread), self._stack = heading, None
             return True
         stripped = text.strip()
         if stripped.startswith("SUMMARY: "):
@@ -121,15 +150,27 @@ class SanitizerReader:
         if _LOCATED.match(text) or stripped.startswith(_HINTS):
             if len(crash.details) < _MOST_DETAILS:
                 crash.details.append(stripped)
+            if in_stack := _IN_STACK.search(stripped):
+                # The frame that follows is that of the variable's function.
+                self._title, self._thread, self._stack = VARIABLE, in_stack[1], None
             return True
         return stripped.startswith(("Shadow bytes", "=>0x", "0x"))
 
     @staticmethod
-    def _heading(text: str) -> str | None:
+    def _heading(text: str) -> tuple[str, str | None] | None:
+        """The title of the stack that follows, and its thread."""
         if owner := _OWNER.match(text):
-            return "freed by" if owner["what"] in ("freed", "deallocated") else "allocated by"
+            freed = owner["what"] in ("freed", "deallocated")
+            return FREED if freed else ALLOCATED, _thread(owner["thread"])
         if leak := _LEAK.match(text):
-            return leak["what"]
+            return leak["what"], None
         if created := _CREATED.match(text):
-            return f"thread {created['thread']} created by"
+            return f"thread {created['thread']}{CREATED}", created["by"]
+        if previous := _PREVIOUS.match(text):
+            return f"previous {previous['what']}", previous["thread"] or "the main thread"
         return None
+
+
+def _thread(number: str | None) -> str | None:
+    """GWP-ASan and old runtimes print a number alone."""
+    return f"T{number}" if number and number[0].isdigit() else number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from devkit.crashes.archives import Archives
 from devkit.crashes.frames import is_file, split_module
 from devkit.crashes.model import BARE, DEBUGGERD, GLIBC, LLDB, MATCH, MISMATCH, UNKNOWN, Crash, Frame
 from devkit.errors import UsageError
-from devkit.symbols import ElfInfo, Location, SymbolIndex, Symbolizer
+from devkit.symbols import ElfInfo, Location, SymbolIndex, Symbolizer, is_elf, read_elf
 from devkit.symbols.addresses import address_of_function, mapped_address
 from devkit.symbols.functions import qualified_name
 from devkit.symbols.index import symbol_files
@@ -27,13 +27,16 @@ class SymbolFolders:
 
     Args:
         places: folders, looked through with all below them, or single files.
+        deployed: files on the phone that were put there from here, path on the phone → file here. They need
+            no build-id to be sure of.
 
     Raises:
         UsageError: one does not exist.
     """
 
-    def __init__(self, places: Iterable[Path]) -> None:
+    def __init__(self, places: Iterable[Path], deployed: Mapping[str, Path] | None = None) -> None:
         self.places = tuple(places)
+        self.deployed = dict(deployed or {})
         self.index = SymbolIndex()
         archives: list[Path] = []
         for place in self.places:
@@ -105,6 +108,8 @@ def _look_up(frame: Frame, crash: Crash, folders: SymbolFolders, told: dict[tupl
     name: str | None = inner or outer.rpartition("/")[2]
     build_id = frame.build_id or told.get((id(crash), frame.module))
     packed: ElfInfo | None = None
+    info: ElfInfo | None
+    note: str | None
     if in_archive and inner is None:
         name = None
         if frame.offset is not None:
@@ -112,7 +117,11 @@ def _look_up(frame: Frame, crash: Crash, folders: SymbolFolders, told: dict[tupl
             name, packed = found or (None, None)
             if packed is not None and build_id not in (None, packed.build_id):
                 name = packed = None  # another app's base.apk
-    info, verdict, note = _choose(build_id, name, packed, crash, folders)
+    here = folders.deployed.get(frame.module) if build_id is None else None
+    if here is not None and is_elf(here):
+        info, verdict, note = read_elf(here), MATCH, None
+    else:
+        info, verdict, note = _choose(build_id, name, packed, crash, folders)
     if name is None and info is not None:
         name = info.soname or info.path.name
     if frame.locations:

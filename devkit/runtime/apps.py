@@ -24,6 +24,7 @@ from devkit.runtime.elf_checks import check_files, page_size_matters, refuse
 from devkit.runtime.own_files import own_files
 from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
 from devkit.runtime.run import Launch, launch_for
+from devkit.runtime.sanitizers import with_sanitizer_options
 from devkit.runtime.warmup import WarmUp
 from devkit.symbols import Stripper, is_elf, read_elf
 
@@ -91,6 +92,7 @@ class PreparedApp:
         env = {**app.env, **(env or {})}
         if self.qnn:
             env = self.qnn.environment(env, folder)
+        env = with_sanitizer_options(env, (f.name for f in self.closure.files))
         return launch_for(folder, self.plan.program, args or app.args, env, cwd=app.cwd)
 
 

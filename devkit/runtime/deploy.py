@@ -19,7 +19,7 @@ from devkit.runtime.app_folder import MANIFEST, AppFolder, look
 from devkit.runtime.hashes import HashCache
 from devkit.runtime.own_files import expand
 from devkit.runtime.staging import Arrival, Manifest, disk_full, part_name, place_files
-from devkit.runtime.warmup import WarmUp, has_sanitizer
+from devkit.runtime.warmup import WarmUp
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -177,8 +177,6 @@ def plan_deployment(
         DeployError: a data file does not exist, or two files want the same place.
     """
     folder = posixpath.join(device_dir, app)
-    if has_sanitizer(needed.name for needed in closure.files):
-        stripper = None
     wanted: dict[str, tuple[Path, str]] = {}
     elves = {needed.name: needed.elf for needed in closure.files}
     for needed in closure.files:

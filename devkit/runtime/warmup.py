@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,9 +10,6 @@ from devkit import output
 from devkit.errors import DevkitError
 from devkit.runtime.hashes import HashCache
 from devkit.symbols import ElfInfo, Stripper, is_elf, read_elf
-
-# Runtimes of the sanitizers: libasan.so.8, libclang_rt.hwasan-aarch64-android.so, …
-_SANITIZER = re.compile(r"^lib(clang_rt\.)?(hwa|a|l|t|m|ub)san(_standalone|_minimal)?\b")
 
 
 class WarmUp:
@@ -50,8 +46,6 @@ class WarmUp:
         try:
             files = self._likely()
             stripper = self._stripper_for(files[0])
-            if has_sanitizer(name for file in files for name in file.needed):
-                stripper = None
             with HashCache() as hashes:
                 for file in files:
                     hashes.sha256(file.path)
@@ -72,11 +66,3 @@ class WarmUp:
                     seen.add(name)
                     files.append(read_elf(path))
         return files
-
-
-def has_sanitizer(names: Iterable[str]) -> bool:
-    """Whether one of the libraries is a sanitizer's: its program travels as it is.
-
-    The report names files and lines by what it finds in the running program.
-    """
-    return any(_SANITIZER.search(name) for name in names)

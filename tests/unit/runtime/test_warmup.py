@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from devkit.runtime.hashes import HashCache
-from devkit.runtime.warmup import WarmUp, has_sanitizer
+from devkit.runtime.warmup import WarmUp
 from devkit.symbols import Stripper, read_elf
 
 
@@ -66,12 +66,3 @@ def test_what_cannot_be_read_is_left_to_the_plan(tmp_path: Path, capfd: pytest.C
     warm(tmp_path / "broken")
     warm(tmp_path / "missing")
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_program_with_a_sanitizer_is_not_stripped(program: Path) -> None:
-    assert has_sanitizer(["libc.so.6", "libclang_rt.asan-aarch64-android.so"])
-    assert not has_sanitizer(["libsandwich.so", "libMNN.so"])
-    source = "int main(void) { return 0; }"
-    built = link(program.parent, "checked", source, "-fsanitize=address")
-    warm(built)
-    assert known_copy(built) is None

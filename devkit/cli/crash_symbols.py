@@ -1,0 +1,45 @@
+"""Source lines for crashes on the command line: from which files, with which tool."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devkit import output
+from devkit.errors import DevkitError
+
+if TYPE_CHECKING:
+    from devkit.config import Config
+    from devkit.crashes import Crash, SymbolFolders
+
+
+def built_places(config: Config | None) -> list[Path]:
+    """Where devkit's builds of the project are; none outside of one, or before the first build."""
+    from devkit.engine.plan import BUILD_ROOT
+
+    built = config.source / BUILD_ROOT if config else None
+    return [built] if built is not None and built.is_dir() else []
+
+
+def add_lines(crashes: Sequence[Crash], folders: SymbolFolders, config: Config | None) -> None:
+    """Put locations into the frames; a tool that is missing or breaks off is a warning."""
+    from devkit.crashes import symbolize
+    from devkit.symbols import Symbolizer
+
+    try:
+        symbolize(crashes, folders, Symbolizer(_tool_of_ndk(config)))
+    except DevkitError as error:
+        # The text itself was read, which is worth more than nothing.
+        output.current().warn("; ".join([f"frames stay as printed: {error.what}", *error.hints]))
+
+
+def _tool_of_ndk(config: Config | None) -> Path | None:
+    if config is None:
+        return None
+    from devkit.ndk import ndk_for
+
+    with contextlib.suppress(DevkitError):
+        return ndk_for(config).find_tool("llvm-symbolizer")
+    return None
