@@ -101,6 +101,7 @@ class LiveCrashes:
             if self._json_rows:
                 sink.rows([{"crash": crash_dict(crash, self._roots(), self._app)}], "")
             return
+        sys.stdout.flush()  # the crash itself, which comes first
         text = f"\n{crash_text(crash, self._roots(), self._app)}\n\n"
         if sys.stderr.isatty():
             text = text.replace("\n", "\r\n")  # the program may have the terminal in raw mode

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from devkit.logcat.follow import Follower
     from devkit.logcat.processes import ProcessFilter
     from devkit.logcat.save import Writer
-    from devkit.logcat.session import View
+    from devkit.logcat.session import Beside, View
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -139,6 +139,8 @@ def logcat(
             max_count=max_count,
             duration_s=seconds,
         )
+        if device is not None:
+            view.beside = _crashes(config, stack)
         if device is None:
             _read_file(str(file), view)
         else:
@@ -178,11 +180,21 @@ def _summarize(view: View, follower: Follower | None) -> None:
     from devkit.logcat.session import summary
 
     sink = output.current()
+    if view.beside is not None:
+        view.beside.finish()
     value, text = summary(view, follower)
     if sink.json_mode:
         sink.rows([{"summary": value}], "")
     else:
         sink.note(sink.style(text, "dim"))
+
+
+def _crashes(config: Config, stack: contextlib.ExitStack) -> Beside:
+    from devkit.cli.live_crashes import LiveCrashes
+
+    live = LiveCrashes(config, json_rows=True)
+    stack.callback(live.close)
+    return live
 
 
 def _tags(

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from devkit import output
 from devkit.logcat.counts import Counts
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from devkit.logcat.processes import ProcessFilter
 
 
+class Beside(Protocol):
+    """Who reads along with what is shown."""
+
+    def log(self, records: Sequence[Record]) -> None:
+        """Take records that were shown just now."""
+
+    def finish(self) -> None:
+        """There are no more."""
+
+
 @dataclass
 class View:
     """What is to be done with the records.
@@ -32,6 +42,7 @@ class View:
         writer: where everything that is read goes; `save_shown`: only what is shown.
         max_count: end after so many records have been shown.
         duration_s: end after so many seconds.
+        beside: reads along.
     """
 
     filters: Filters
@@ -41,6 +52,7 @@ class View:
     save_shown: bool = False
     max_count: int | None = None
     duration_s: float | None = None
+    beside: Beside | None = None
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
@@ -91,6 +103,8 @@ class View:
             sink.rows(map(as_json, records), "")
         else:
             sink.rows((), "".join(map(self._columns.text, records)))
+        if self.beside is not None:
+            self.beside.log(records)
 
     def _take_items(self, items: Sequence[Item]) -> bool:
         """Runs of records as a phone's; markers and stray lines in between."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -104,6 +105,27 @@ def test_options_of_the_runtime(sim: Sim, devkit: Cli, faults: Path) -> None:
     shown = devkit("run", faults / "checked", "--print-commands").out
     assert "ASAN_OPTIONS=abort_on_error=0" in shown and "UBSAN_OPTIONS=print_stacktrace=1" in shown
     assert "SAN_OPTIONS" not in devkit("run", faults / "plain", "--print-commands").out
+
+
+def test_in_the_log_with_lines_of_what_was_built(sim: Sim, devkit: Cli, faults: Path, workdir: Path) -> None:
+    built = workdir / "build/devkit/cpu-host-debug"
+    built.mkdir(parents=True)
+    shutil.copy(faults / "plain", built / "in_the_log")
+    (workdir / "devkit.yaml").write_text("engine: cmake\n")
+    assert devkit("run", built / "in_the_log", "--", "null").code == 139
+    ran = devkit("logcat", "--dump", "--since", "5m")
+    assert re.search(r"F DEBUG +backtrace:", ran.out)  # the log is whole
+    summary = ran.err[ran.err.index("SIGSEGV (SEGV_MAPERR)") :]
+    assert f"where:   read_weight(int const*, int) at {SOURCE}:{LINES['READ']}" in summary
+    rows = [
+        json.loads(line) for line in devkit("logcat", "--dump", "--since", "5m", "--json").out.splitlines()
+    ]
+    crashes = [row["crash"] for row in rows if "crash" in row]
+    assert any(
+        "in_the_log" in crash["process"] and crash["own"]["line"] == LINES["READ"] for crash in crashes
+    )
+    # What is not shown is not told: nobody asked for it.
+    assert "SIGSEGV" not in devkit("logcat", "--dump", "MNNJNI:I").err
 
 
 SWITCHES = {

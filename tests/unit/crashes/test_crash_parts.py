@@ -59,8 +59,8 @@ def test_as_text_they_are_above_the_stacks() -> None:
         ),
         ("0x1 is located 16 bytes inside of 24-byte region [0x1,0x2)", "byte 16 of a block of 24 bytes"),
         (
-            "0x1 is located 4 bytes to the right of global variable 't' defined in 'a b.c:3:5' (0x2) of size 40",
-            "4 bytes behind the end of global variable 't' defined in 'a b.c:3:5' (0x2) of size 40",
+            "0x1 is located 4 bytes after global variable 't' defined in 'a b.c:3' (0x2) of size 40",
+            "4 bytes behind the end of global variable 't' defined in 'a b.c:3' (0x2) of size 40",
         ),
         (
             "    [32, 96) 'window' (line 46) <== Memory access at offset 96 overflows this variable",
