@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import posixpath
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common, debug_presets, debug_self_test, debug_symbols
+from devkit.cli import common, debug_presets, debug_self_test, debug_symbols, live_crashes
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -179,11 +180,14 @@ def debug(
         lldb.serve(device, tools, request, serve)
         return
     request = dataclasses.replace(request, pending=debug_symbols.pending(prepared, request))
-    result = lldb.debug(device, tools, request, show=not sink.json_mode)
+    # LLDB shows signals itself; a sanitizer's report only comes along in what the program prints.
+    crashes = live_crashes.of_app(config, prepared, mine=lambda crash: crash.kind == "sanitizer")
+    with contextlib.closing(crashes):
+        result = lldb.debug(device, tools, request, show=not sink.json_mode, on_output=crashes.output)
     if batch is not None:
         debug_symbols.warn_about_breakpoints(result, name, args or ())
     if sink.json_mode:
-        sink.data(result.as_dict())
+        sink.data({**result.as_dict(), "crashes": crashes.as_list()})
     raise typer.Exit(result.exit_code or 0)
 
 

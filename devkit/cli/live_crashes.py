@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
     from devkit.crashes import Crash, SymbolFolders
     from devkit.crashes.live import CrashWatch
     from devkit.logcat.record import Record
+    from devkit.runtime import PreparedApp
+
+
+def of_app(
+    config: Config, prepared: PreparedApp, *, mine: Callable[[Crash], bool] = lambda crash: True
+) -> LiveCrashes:
+    """The crashes of an app that stands on the phone: its files there are known."""
+    from devkit.symbols import is_elf
+
+    folder = prepared.plan.folder
+    deployed = {posixpath.join(folder, f.remote): f.local for f in prepared.plan.files if is_elf(f.local)}
+    places = list(dict.fromkeys(deployed.values()))
+    return LiveCrashes(config, places, deployed, app=prepared.local.app.name, mine=mine)
 
 
 class LiveCrashes:

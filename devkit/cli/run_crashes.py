@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from devkit import output
-from devkit.cli.live_crashes import LiveCrashes
+from devkit.cli.live_crashes import of_app
 from devkit.crashes.model import KILLED, SIGNAL
 from devkit.errors import DevkitError
 
@@ -37,15 +37,10 @@ class RunCrashes:
     """
 
     def __init__(self, config: Config, device: Device, prepared: PreparedApp) -> None:
-        from devkit.symbols import is_elf
-
         self._device = device
         self._program = posixpath.basename(prepared.plan.program)
         self._began = time.monotonic()
-        folder = prepared.plan.folder
-        deployed = {posixpath.join(folder, f.remote): f.local for f in prepared.plan.files if is_elf(f.local)}
-        places = list(dict.fromkeys(deployed.values()))
-        self._live = LiveCrashes(config, places, deployed, app=prepared.local.app.name)
+        self._live = of_app(config, prepared)
         self._last_lines = b""
         self.logged = self._live.logged
         self.exit_code: int | None = None

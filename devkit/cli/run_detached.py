@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import shlex
 from collections.abc import Sequence
@@ -118,19 +119,27 @@ def start(
 def show_logs(config: Config, device: Device, run: Detached, request: RunRequest, *, follow: bool) -> None:
     """The log; when the run has ended also its results and outputs, and with `follow` its exit code."""
     from devkit.cli import run_results
+    from devkit.cli.live_crashes import LiveCrashes
     from devkit.config import AppConfig
 
     program, *args = _words(run.known().command) or [run.app]
     program = posixpath.basename(program)
     app = config.apps.get(run.app) or AppConfig(name=run.app)
-    with run_results.reading(config, app, program, args) as reader:
-        run.show_log(follow=follow, on_output=reader.feed)
+    crashes = LiveCrashes(config, app=run.app)
+    with run_results.reading(config, app, program, args) as reader, contextlib.closing(crashes):
+
+        def read(data: bytes, stderr: bool = False) -> None:
+            reader.feed(data, stderr)
+            crashes.output(data, stderr)
+
+        run.show_log(follow=follow, on_output=read)
     found = run.known()
     sink = output.current()
     report = reader.finish(found.exit_code) if found.state != "running" else None
     pulled = _pull(config, device, run, app, found, request) if found.state == "ended" else None
     if sink.json_mode:
         results = report.as_dict() if report else {}
+        results["crashes"] = crashes.as_list()
         sink.data({**found.as_dict(), **results, **({"outputs": pulled} if pulled else {})})
     elif report:
         sink.note(found.as_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,11 +55,19 @@ class DebugResult:
         }
 
 
-def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool = True) -> DebugResult:
+def debug(
+    device: Device,
+    tools: LldbTools,
+    request: DebugRequest,
+    *,
+    show: bool = True,
+    on_output: Callable[[bytes], None] = lambda data: None,
+) -> DebugResult:
     """Run one session to its end. Afterwards nothing of it is left on either side.
 
     Args:
         show: pass LLDB's output of a batch through as it comes.
+        on_output: is given what the program prints, after it is shown; of a batch, LLDB's output as well.
 
     Raises:
         DebugError: lldb-server or LLDB could not do their part.
@@ -69,9 +78,14 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
     if request.batch is None:
         client.check_terminal()
     opener = Opener(device, tools, request)
-    transcript = _Transcript(show and request.batch is not None)
-    # At a prompt the program's output goes past LLDB, straight to the user.
-    program_says = output.current().raw if request.batch is None else transcript.add
+    transcript = _Transcript(show and request.batch is not None, on_output)
+
+    def past_lldb(data: bytes) -> None:
+        """At a prompt the program's output goes straight to the user."""
+        output.current().raw(data)
+        on_output(data)
+
+    program_says = past_lldb if request.batch is None else transcript.add
     with session_folder() as folder:
         report = folder / "report.json"
         if request.pending:
@@ -92,8 +106,9 @@ def debug(device: Device, tools: LldbTools, request: DebugRequest, *, show: bool
 class _Transcript:
     """What a batch prints; it may come from two threads."""
 
-    def __init__(self, show: bool) -> None:
+    def __init__(self, show: bool, on_output: Callable[[bytes], None]) -> None:
         self._show = show
+        self._on_output = on_output
         self._lock = threading.Lock()
         self._collected = bytearray()
 
@@ -102,6 +117,7 @@ class _Transcript:
             self._collected += chunk
             if self._show:
                 output.current().raw(chunk)
+            self._on_output(chunk)
 
     @property
     def text(self) -> str:

@@ -128,6 +128,14 @@ def test_in_the_log_with_lines_of_what_was_built(sim: Sim, devkit: Cli, faults: 
     assert "SIGSEGV" not in devkit("logcat", "--dump", "MNNJNI:I").err
 
 
+def test_under_the_debugger(sim: Sim, devkit: Cli, faults: Path) -> None:
+    ran = devkit(
+        "debug", faults / "checked", "--batch", "-", "--json", "--", "free", stdin="continue\ncontinue\n"
+    )
+    [crash] = ran.data["crashes"]
+    assert crash["what"] == "heap-use-after-free" and part(crash, "freed")["line"] == LINES["FREE"]
+
+
 SWITCHES = {
     # switch: function and a part of the line that its crash names, plain and with ASan
     "null": ("readWeight", "return weights[index]", "SEGV"),
@@ -157,4 +165,5 @@ def test_every_switch_of_the_example_engine(sim: Sim, devkit: Cli, workdir: Path
             assert crash["kind"] == "sanitizer" and crash["what"] == error
         else:
             assert crash["kind"] == "signal"
-        assert any("llm_demo.cpp" in str(frame) for frame in crash["stacks"][0]["frames"]), switch
+        if switch != "overflow" or profile == "asan":  # which overwrites what leads to its callers
+            assert any("llm_demo.cpp" in str(frame) for frame in crash["stacks"][0]["frames"]), switch
