@@ -25,6 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "results": Entry("results", "Numbers and known errors in a program's saved output."),
     "symbolize": Entry("symbolize", "Crashes of a log: what happened, where, with source lines."),
     "bench": Entry("bench", "Measure a program on the phone: a matrix of runs, their spread."),
+    "profile": Entry("profile", "Where the time goes: flame graph, top functions, source lines."),
     "logcat": Entry("logcat", "The phone's log: filtered, saved, read on after broken links."),
     "debug": Entry("debug", "Build, deploy and stop at a breakpoint on the phone."),
     "model": Entry("model", "Check model folders before they travel; fetch them from a hub."),

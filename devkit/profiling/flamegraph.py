@@ -11,19 +11,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from devkit.profiling.model import NONE, Meta, Profile
-from devkit.profiling.tree import Tree, build_tree
+from devkit.profiling.tree import Merged, Tree, build_tree, merge
 
 _SCRIPTS = ("tree.js", "draw.js", "page.js")
 
 
-def render_page(profile: Profile, *, title: str = "", sections: Sequence[str] = ()) -> str:
+def render_page(source: Profile | Merged, *, title: str = "", sections: Sequence[str] = ()) -> str:
     """The page of one profile.
 
     Args:
+        source: the profile, or what `merge` made of it.
         sections: HTML that stands below the graph.
     """
+    merged = merge(source) if isinstance(source, Profile) else source
+    profile = merged.profile
     return _render(
-        build_tree(profile),
+        build_tree(merged),
         title or shown_command(profile.meta) or "profile",
         [*facts(profile.meta), f"{len(profile):,} samples"],
         profile.meta.notes,

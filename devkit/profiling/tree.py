@@ -104,27 +104,58 @@ def functions_of(profile: Profile) -> tuple[list[Function], array[int]]:
     return list(known), of_frame
 
 
-def build_tree(profile: Profile, *, least_share: float = LEAST_SHARE, most_nodes: int = MOST_NODES) -> Tree:
-    """Merge the samples of a profile.
+@dataclass(frozen=True)
+class Merged:
+    """All samples of a profile as one call tree, before anything is left out.
 
-    Args:
-        least_share: nodes with less than this part of every event are merged; 0 keeps all.
-        most_nodes: where more are left, the smallest are merged, too.
+    Attributes:
+        parent, function: of each node, as in `Tree`.
+        node_of: the node of each stack and, as last, of samples without a stack.
+        weights: (stack or NONE, thread, event) → weight.
+        own, sums: of each event, the weight of each node itself, and with all below it.
     """
+
+    profile: Profile
+    functions: list[Function]
+    parent: array[int]
+    function: array[int]
+    node_of: array[int]
+    weights: dict[tuple[int, int, int], int]
+    own: list[array[int]]
+    sums: list[array[int]]
+
+    @property
+    def totals(self) -> list[int]:
+        """The weight of each event."""
+        return [column[0] for column in self.sums]
+
+
+def merge(profile: Profile) -> Merged:
+    """Merge the samples of a profile."""
     functions, function_of = functions_of(profile)
     weights = _weights(profile)
     parent, function, node_of = _nodes(profile, functions, function_of)
-    # The index -1 is a stack's that is unknown: the last element.
-    sums = []
-    for event in range(len(profile.events)):
-        own = array(NUMBER, bytes(8 * len(parent)))
-        for (stack, _, kind), weight in weights.items():
-            if kind == event:
-                own[node_of[stack]] += weight
-        sums.append(_summed(own, parent))
-    totals = [column[0] for column in sums]
+    own = [array(NUMBER, bytes(8 * len(parent))) for _ in profile.events]
+    for (stack, _, event), weight in weights.items():
+        # The index -1 is that of no stack: the last element.
+        own[event][node_of[stack]] += weight
+    sums = [_summed(array(NUMBER, column), parent) for column in own]
+    return Merged(profile, functions, parent, function, node_of, weights, own, sums)
+
+
+def build_tree(
+    source: Profile | Merged, *, least_share: float = LEAST_SHARE, most_nodes: int = MOST_NODES
+) -> Tree:
+    """The call tree of a profile without what is too small to be seen.
+
+    Args:
+        least_share: nodes with less than this part of every event are put together; 0 keeps all.
+        most_nodes: where more are left, the smallest are put together, too.
+    """
+    merged = merge(source) if isinstance(source, Profile) else source
+    profile, parent, totals = merged.profile, merged.parent, merged.totals
     share = [0.0] * len(parent)
-    for column, total in zip(sums, totals, strict=True):
+    for column, total in zip(merged.sums, totals, strict=True):
         if total:
             share = [max(one, weight / total) for one, weight in zip(share, column, strict=True)]
     least = least_share
@@ -132,16 +163,16 @@ def build_tree(profile: Profile, *, least_share: float = LEAST_SHARE, most_nodes
         least = max(least, sorted(share, reverse=True)[most_nodes - 1])
     kept = [part >= least for part in share]
     kept[0] = True
-    place, places = _places(profile, weights, totals, node_of, kept)
-    new, pruned = _pruned(kept, parent, function, place)
-    merged_weights: dict[tuple[int, int, int], int] = {}
-    for (stack, thread, kind), weight in weights.items():
-        key = (new[node_of[stack]], thread, kind)
-        merged_weights[key] = merged_weights.get(key, 0) + weight
+    place, places = _places(merged, kept)
+    new, pruned = _pruned(kept, parent, merged.function, place)
+    entries: dict[tuple[int, int, int], int] = {}
+    for (stack, thread, event), weight in merged.weights.items():
+        key = (new[merged.node_of[stack]], thread, event)
+        entries[key] = entries.get(key, 0) + weight
     return Tree(
-        functions, [module.path for module in profile.modules], list(profile.threads), list(profile.events),
-        *pruned, places,
-        [Entry(*key, weight) for key, weight in sorted(merged_weights.items()) if weight],
+        merged.functions, [module.path for module in profile.modules], list(profile.threads),
+        list(profile.events), *pruned, places,
+        [Entry(*key, weight) for key, weight in sorted(entries.items()) if weight],
         totals, least if any(pruned[3]) else 0.0,
     )  # fmt: skip
 
@@ -186,22 +217,17 @@ def _nodes(
     return parent, function, node_of
 
 
-def _places(
-    profile: Profile,
-    weights: dict[tuple[int, int, int], int],
-    totals: Sequence[int],
-    node_of: Sequence[int],
-    kept: Sequence[bool],
-) -> tuple[array[int], list[Place]]:
+def _places(merged: Merged, kept: Sequence[bool]) -> tuple[array[int], list[Place]]:
     """The heaviest line of each node that is kept, all events taken together by their shares."""
+    profile, totals = merged.profile, merged.totals
     share: array[float] = array(REAL, bytes(8 * (len(profile.stack_parent) + 1)))
-    for (stack, _, event), weight in weights.items():
+    for (stack, _, event), weight in merged.weights.items():
         share[stack] += weight / totals[event] if totals[event] else 0.0
     # Without the last, which is that of no stack.
     share.pop()
     _summed(share, profile.stack_parent)
     by_frame: dict[int, float] = {}
-    for part, frame, node in zip(share, profile.stack_frame, node_of, strict=False):
+    for part, frame, node in zip(share, profile.stack_frame, merged.node_of, strict=False):
         if kept[node]:
             key = node << 32 | frame
             by_frame[key] = by_frame.get(key, 0.0) + part

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from devkit.profiling import Meta, Profile, ProfileBuilder
-from devkit.profiling.flamegraph import render_page
+from devkit.profiling.compare import compare_profiles
+from devkit.profiling.flamegraph import render_comparison, render_page
 from tests.support.browser import Page, Picture, browser
 
 pytestmark = pytest.mark.slow
@@ -237,3 +238,37 @@ def test_the_table_has_the_functions_by_their_own_time(graph: Graph) -> None:
     assert rows[0] == ["60.0 %", "60.0 %", "gemm<float, 4>(float*)", ENGINE]
     assert rows[1] == ["20.0 %", "30.0 %", "attention", LLM]
     assert ["0.00 %", "90.0 %", "main", "app"] in rows
+
+
+def comparison_page() -> str:
+    """gemm from 60 to 40 %, norm from 20 to 40 %, rope stays."""
+    made = []
+    for gemm, norm in ((600, 200), (400, 400)):
+        builder = ProfileBuilder()
+        builder.event("cpu-cycles", "cycles")
+        thread, library = builder.thread(1, 1, "worker"), builder.module("/x/libMNN.so")
+        for name, count in (("gemm", gemm), ("norm", norm), ("rope", 200)):
+            for _ in range(count):
+                builder.sample(builder.stack([builder.frame(name, library)]), thread, 5)
+        made.append(builder.finish(Meta()))
+    compared = compare_profiles(*made)
+    return render_comparison(compared.joined, compared.counts, title="a → b", about=["before"], notes=[])
+
+
+def test_a_comparison_is_red_where_it_grew_and_blue_where_it_shrank(tab: Page, tmp_path: Path) -> None:
+    file = tmp_path / "diff.html"
+    file.write_text(comparison_page(), "utf-8")
+    graph = Graph(tab, file)
+    picture = graph.look()
+    # Widths are means: gemm 50 %, norm 30 %, rope 20 %.
+    gemm, norm, rope = (picture.colour(*graph.at(part, 1)) for part in (0.45, 0.75, 0.95))
+    assert gemm[2] > gemm[0] + 60
+    assert norm[0] > norm[2] + 60
+    assert near(rope, (238, 238, 238))
+    graph.tab.move(*graph.at(0.75, 1))
+    tip = graph.text("tip")
+    assert "before 20.0 %, after 40.0 %: +20.00 points" in tip and "chance" not in tip
+    rows = tab.evaluate(
+        "[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.innerText))"
+    )
+    assert rows[-1][:3] == ["20.0 %", "20.0 %", "0.00 points ?"]

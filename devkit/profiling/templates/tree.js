@@ -157,11 +157,10 @@ function moduleTable(data, event) {
   return weights;
 }
 
-// Whether a change of a share may be chance: a two-proportion test at 99 %.
-// The same as compare.py, which says more.
+// Whether a change of a share may be chance, as compare.py says it: two proportions, p >= 0.001.
 function isNoise(a, b, countA, countB) {
   if (!countA || !countB) return true;
   const both = (a * countA + b * countB) / (countA + countB);
   const deviation = Math.sqrt(both * (1 - both) * (1 / countA + 1 / countB));
-  return Math.abs(b - a) <= 2.576 * deviation;
+  return Math.abs(b - a) <= 3.29 * deviation;
 }
