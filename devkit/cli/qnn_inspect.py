@@ -11,6 +11,7 @@ from devkit import output, paths
 from devkit.errors import EXIT_CHECK_FAILED, FileError
 
 if TYPE_CHECKING:
+    from devkit.ndk.qnn_sdk import QnnSdk
     from devkit.qnn.inspect import Inspection
 
 EXAMPLE = (
@@ -43,9 +44,9 @@ def inspect(
     from devkit.qnn.inspect import inspect as look
 
     _, facts = known_chip(soc)
-    version = _find(sdk).version if sdk is not None else None
+    named = _find(sdk) if sdk is not None else None
     place = paths.expand_user(place)
-    found = look(place, soc=facts, sdk_version=version)
+    found = look(place, soc=facts, sdk_version=named.version if named else None, reader=named or _some_sdk())
     if found.empty and not found.broken:
         raise FileError(
             f"nothing of QNN was found in {place}" if place.is_dir() else f"{place} is no QNN file",
@@ -55,6 +56,18 @@ def inspect(
     output.current().data(found.as_dict(), _text(found))
     if found.broken:
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _some_sdk() -> QnnSdk | None:
+    """The SDK in use, to read graphs with; everything else needs none."""
+    from devkit.cli.qnn import _find
+    from devkit.errors import ToolMissing
+
+    try:
+        return _find(None)
+    except ToolMissing as missing:
+        output.current().detail(f"graphs are not read: {missing.what}")
+        return None
 
 
 def _text(found: Inspection) -> str:
@@ -87,6 +100,18 @@ def _text(found: Inspection) -> str:
             for context in others
         ]
         parts.append(output.table(rows, ("CONTEXT BINARY", "SIZE", "MADE BY QNN", "FOR")))
+    inner: list[tuple[str, ...]] = [
+        (
+            _shown(path, found.place),
+            graph.name,
+            "; ".join(tensor.shown for tensor in graph.inputs),
+            "; ".join(tensor.shown for tensor in graph.outputs),
+        )
+        for path, info in found.inside.items()
+        for graph in info.graphs
+    ]
+    if inner:
+        parts.append(output.table(inner, ("INSIDE", "GRAPH", "INPUTS", "OUTPUTS")))
     libraries = found.inventory.qnn()
     if libraries:
         rows = [

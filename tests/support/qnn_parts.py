@@ -90,3 +90,56 @@ def with_build_id(source: Path, target: Path, build_id: str) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(data.replace(BUILD_ID.encode(), build_id.encode()))
     return target
+
+
+def genuine_context(folder: Path, soc_model: int, arch: str) -> Path:
+    """A context binary that Qualcomm's own library makes of a matrix product of 4×8 and 8×4.
+
+    Args:
+        soc_model: QNN's number of the chip: 57.
+        arch: "75".
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [sys.executable, "-c", _MAKE_CONTEXT, str(_MATMUL), str(soc_model), arch]
+    environment = {**os.environ, "PYTHONPATH": str(_runtime())}
+    done = subprocess.run(
+        argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    (made,) = folder.glob("*.bin")
+    assert done.returncode == 0 and made.stat().st_size, done.stderr[-2000:]
+    return made
+
+
+_MATMUL = Path(__file__).parents[1] / "data/qnn/matmul.onnx"
+_MAKE_CONTEXT = """
+import sys
+import onnxruntime, onnxruntime_qnn
+onnxruntime.register_execution_provider_library("QNN", onnxruntime_qnn.get_library_path())
+options = onnxruntime.SessionOptions()
+for name, value in (("enable", "1"), ("embed_mode", "0"), ("file_path", "context.onnx")):
+    options.add_session_config_entry("ep.context_" + name, value)
+devices = [device for device in onnxruntime.get_ep_devices() if "QNN" in device.ep_name][:1]
+backend = {"soc_model": sys.argv[2], "htp_arch": sys.argv[3]}
+backend["backend_path"] = onnxruntime_qnn.get_qnn_htp_path()
+options.add_provider_for_devices(devices, backend)
+onnxruntime.InferenceSession(sys.argv[1], options)
+"""
+
+
+def _runtime() -> Path:
+    """A folder with onnxruntime and Qualcomm's part of it; installed once for all runs."""
+    folder = _CACHE / f"onnxruntime-{PACKAGE.partition('==')[2]}-py{sys.version_info[0]}{sys.version_info[1]}"
+    if folder.is_dir():
+        return folder
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE) as scratch:
+        argv = [sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:", "--target",
+                f"{scratch}/new", "onnxruntime", PACKAGE]  # fmt: skip
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        if done.returncode != 0:
+            if os.environ.get("CI"):
+                pytest.fail(f"onnxruntime cannot be installed: {done.stderr[-500:]}")
+            pytest.skip(f"{PACKAGE} cannot be downloaded here")
+        if not folder.is_dir():
+            Path(scratch, "new").rename(folder)
+    return folder
