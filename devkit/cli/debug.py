@@ -151,6 +151,7 @@ def debug(
         stdin=stdin,
         source_map=debug_symbols.source_map(config, prepared),
         name=name,
+        input_by=config.lldb.input,
         platform=platform,
         device_program=prepared.plan.program_path,
     )

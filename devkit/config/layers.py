@@ -121,7 +121,7 @@ def _freeze(root: Path, project_file: Path | None, values: dict[str, Any], origi
             values["build.toolchain"],
         ),
         ndk=NdkConfig(ndk_path, ndk_version, values.get("ndk.mirror")),
-        lldb=LldbConfig(values.get("lldb.path"), values.get("lldb.server")),
+        lldb=LldbConfig(values.get("lldb.path"), values.get("lldb.server"), values["lldb.input"]),
         profiles=named["profiles"],
         apps={name: AppConfig(name=name, **entry) for name, entry in named["apps"].items()},
         values=values,

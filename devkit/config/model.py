@@ -97,6 +97,7 @@ class TunnelConfig:
 class LldbConfig:
     path: Path | None
     server: Path | None
+    input: str = "auto"
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,9 @@ OPTIONS = (
     Option("qnn.version", "text", "the QNN SDK version to use (2.42 or 2.42.0.251225)"),
     Option("lldb.path", "path", "the lldb program on this machine"),
     Option("lldb.server", "path", "the lldb-server file that is pushed to the phone"),
+    Option("lldb.input", "choice", "how a debugged program gets its terminal on the phone: launched onto one "
+           "by LLDB, or preloaded with a library that waits for LLDB; auto: preload where launch is refused",
+           default="auto", choices=("auto", "launch", "preload")),
     Option("vscode.debugger", "choice", "the VS Code extension that debugs on the phone: configurations are "
            "written for it", default="codelldb", choices=("codelldb", "lldb-dap", "both")),
 )  # fmt: skip

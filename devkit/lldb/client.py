@@ -66,18 +66,15 @@ def batch(
     """Run a file of LLDB commands; LLDB's exit code, negative after a signal.
 
     Args:
-        source: the file, or STDIN.
+        source: the file.
         take: is given LLDB's output as it comes.
-
-    Raises:
-        FileError: the file cannot be read.
     """
     end = "detach" if script.attach else "kill"
     commands = [
         *recipes.setup_commands(script),
         *recipes.recorded_connect_commands(script),
         recipes.ARRIVE,
-        f"command source --stop-on-error false {quote(_plain_file(source, folder))}",
+        f"command source --stop-on-error false {quote(source)}",
         f"{recipes.FINISH} {end}",
     ]
     crashed = ["thread backtrace all", f"{recipes.FINISH} {end}"]
@@ -115,8 +112,15 @@ def check_terminal() -> None:
         )
 
 
-def _plain_file(source: Path, folder: Path) -> Path:
-    """LLDB opens its commands by name: what comes through a pipe is written to a file first."""
+def plain_file(source: Path, folder: Path) -> Path:
+    """LLDB opens its commands by name: what comes through a pipe is written to a file first.
+
+    Args:
+        source: the file, or STDIN.
+
+    Raises:
+        FileError: the file cannot be read.
+    """
     if source.is_file():
         return source.absolute()
     try:

@@ -51,8 +51,9 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
     """Launch the target's program through a server that was started without one.
 
     The argument is the path of a JSON file: url, program (its path on the phone), args, env, folder,
-    stdin, stdout, stderr. Without a flag for it the server leaves address randomization on, which phones
-    and containers may refuse to switch off. It stops at the program's first instruction.
+    stdin, stdout, stderr, refused (a file for the reason when it is not launched). Without a flag for it
+    the server leaves address randomization on, which phones and containers may refuse to switch off. It
+    stops at the program's first instruction.
     """
     try:
         plan = _read_when_there(command.strip())
@@ -77,7 +78,13 @@ def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
         with _Synchronous(debugger):
             target.Launch(info, error)
     if error.Fail():
-        result.SetError("the program was not launched: " + (error.GetCString() or "no reason given"))
+        reason = error.GetCString() or "no reason given"
+        with open(plan["refused"], "w", encoding="utf-8") as file:
+            file.write(reason)
+        result.SetError("the program was not launched: " + reason)
+        if "DEVKIT_LLDB_REPORT" in os.environ:
+            # devkit has another way, and starts LLDB anew for it.
+            debugger.HandleCommand("quit")
 
 
 class _Synchronous:

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from devkit import output, paths
 from devkit.device.phone_terminal import PhoneTerminal
-from devkit.lldb import recipes, version
+from devkit.lldb import preloaded, recipes, version
 from devkit.lldb.client import STDIN
 from devkit.lldb.platform_commands import PlatformMode
 from devkit.lldb.platform_server import PlatformServer, PlatformWay, free_port
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from devkit.lldb.request import DebugRequest
     from devkit.lldb.tools import LldbTools
 
-PLAN_FILE = "launch.json"
+PLAN_FILE, REFUSED_FILE = "launch.json", "refused"
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,37 @@ class Opener:
         self._sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
         # A reduced phone lives where address randomization often cannot be switched off.
         self._waits = request.launch is not None and (request.stdin is not None or device.is_reduced)
+        self._preloads = request.input_by == "preload"
+        if request.input_by == "auto" and self._waits and (said := preloaded.known_refusal(device)):
+            output.current().detail(f"this phone did not launch onto a terminal ({said}): preloading instead")
+            self._preloads = preloaded.cannot_wait(read_elf(request.program)) is None
 
     @property
     def is_prepared_ahead(self) -> bool:
         """Whether a session can stand ready without touching a program: LLDB launches it itself."""
-        return self._waits
+        return self._waits and not self._preloads
+
+    def falls_back(self, folder: Path) -> bool:
+        """Whether LLDB could not launch the program in the last session, and the next one will not ask it to.
+
+        Args:
+            folder: that session's.
+        """
+        try:
+            reason = (folder / REFUSED_FILE).read_text("utf-8").strip()
+            (folder / REFUSED_FILE).unlink()
+        except OSError:
+            return False
+        problem = preloaded.cannot_wait(read_elf(self._request.program))
+        if self._preloads or self._request.input_by != "auto" or problem:
+            output.current().warn(f"the program was not launched onto a terminal: {reason}")
+            if problem:
+                output.current().warn(problem)
+            return False
+        output.current().note(f"not launched onto a terminal ({reason}): it is made to wait for LLDB instead")
+        preloaded.remember_refusal(self._device, reason)
+        self._preloads = True
+        return True
 
     @property
     def serves_restarts(self) -> bool:
@@ -90,6 +116,9 @@ class Opener:
             if request.platform:
                 yield self._on_platform(stack, on_output)
                 return
+            if self._waits and self._preloads:
+                yield self._preloaded(stack, on_output, listener)
+                return
             try:
                 server, relay = self._connect(stack, listener, waits=self._waits)
             except LaunchRefused as error:
@@ -100,6 +129,7 @@ class Opener:
             if self._waits:
                 terminal = stack.enter_context(self._terminal(stack, on_output))
                 plan = _launch_plan(request, self._environment(), relay.port, terminal.path)
+                plan["refused"] = str(folder / REFUSED_FILE)
                 file = folder / PLAN_FILE
                 paths.write_atomically(file, json.dumps(plan), mode=0o600)
                 # Who comes for another session waits for another plan.
@@ -108,6 +138,28 @@ class Opener:
                 if request.stdin is not None:
                     stack.enter_context(Typing(request.stdin, terminal))
             yield OpenSession(script, server, relay)
+
+    def _preloaded(
+        self,
+        stack: contextlib.ExitStack,
+        on_output: Callable[[bytes], None],
+        listener: socket.socket | None,
+    ) -> OpenSession:
+        request = self._request
+        assert request.launch is not None
+        terminal = stack.enter_context(self._terminal(stack, on_output))
+        program = preloaded.WaitingProgram(
+            self._device, request.launch, read_elf(request.program), request.device_dir, terminal,
+            reads=request.batch is None or request.stdin is not None,
+        )  # fmt: skip
+        stack.enter_context(program)
+        server = stack.enter_context(
+            LldbServer(self._device, self._server, launch=None, attach_pid=program.pid, app=request.name)
+        )
+        relay = stack.enter_context(Relay(server.connect(), listener))
+        if request.stdin is not None:
+            stack.enter_context(Typing(request.stdin, terminal))
+        return OpenSession(session_script(self._device, request, self._sysroot, relay.port), server, relay)
 
     def _connect(
         self, stack: contextlib.ExitStack, listener: socket.socket | None, *, waits: bool

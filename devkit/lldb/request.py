@@ -22,6 +22,7 @@ class DebugRequest:
         wait_for: attach to the next process of this name.
         stdin: what the program reads: a file, another terminal (which shows its output, too), or
             client.STDIN for this process's own; None: a launched program gets no input.
+        input_by: how a program gets its terminal on the phone: "launch", "preload", or "auto".
         platform: through lldb-server's platform, which LLDB asks to launch or attach.
         source_map: folders of the debug information, each with its place on this machine.
         pending: for each breakpoint, why it has no code, if LLDB finds none.
@@ -39,6 +40,7 @@ class DebugRequest:
     batch: Path | None = None
     stdin: Path | None = None
     name: str = ""
+    input_by: str = "auto"
     platform: bool = False
     device_program: str = ""
     source_map: tuple[tuple[str, str], ...] = ()

@@ -64,6 +64,9 @@ def serve(device: Device, tools: LldbTools, request: DebugRequest, folder: Path)
                     if not _keep(session, folder, CLIENT_TIMEOUT_S if first else RESTART_S):
                         return
                 first = False
+                if opener.falls_back(folder):
+                    output.current().warn("start it again: the program is then made to wait for the debugger")
+                    return
                 if opener.serves_restarts:
                     return
 

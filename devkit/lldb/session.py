@@ -90,14 +90,18 @@ def debug(
         report = folder / "report.json"
         if request.pending:
             (folder / "pending.json").write_text(json.dumps(request.pending), "utf-8")
-        with opener.open(folder, program_says) as session:
-            if request.batch is None:
-                lldb_exit = client.interactive(tools, session.script, folder, report)
-            else:
-                lldb_exit = client.batch(tools, session.script, request.batch, folder, report, transcript.add)
-            moved = session.relay.bytes_up + session.relay.bytes_down
-            # Before our own end of the session, which closes the connection, too.
-            lost = session.server.lost
+        commands = None if request.batch is None else client.plain_file(request.batch, folder)
+        again = True
+        while again:
+            with opener.open(folder, program_says) as session:
+                if commands is None:
+                    lldb_exit = client.interactive(tools, session.script, folder, report)
+                else:
+                    lldb_exit = client.batch(tools, session.script, commands, folder, report, transcript.add)
+                moved = session.relay.bytes_up + session.relay.bytes_down
+                # Before our own end of the session, which closes the connection, too.
+                lost = session.server.lost
+            again = opener.falls_back(folder)
         result = _result(report, lldb_exit, transcript.text, moved, launched=not request.attaches)
     _check_end(result, tools, session.server.log, lost, moved, opener.version_clash)
     return result
