@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common, debug_presets, debug_self_test, debug_symbols, live_crashes
+from devkit.cli import common, debug_presets, debug_self_test, debug_symbols, debug_vscode, live_crashes
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +24,11 @@ app = typer.Typer(rich_markup_mode=None)
     epilog="Examples: devkit debug llm_demo --break llm.cpp:120; devkit debug llm_demo --attach 4711; "
     "devkit debug llm_demo --wait-for; devkit debug llm_demo --stdin chat.txt; "
     "devkit debug llm_demo --break MNN::run --batch check.lldb; "
-    "devkit debug llm_demo --preset llm-load; devkit debug --list-presets; devkit debug --self-test"
+    "devkit debug llm_demo --preset llm-load; devkit debug --list-presets; devkit debug --self-test; "
+    "devkit debug llm_demo --vscode"
 )
 def debug(
+    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(metavar="APP", help="App of devkit.yaml, CMake target, or an executable's path."),
@@ -89,6 +91,10 @@ def debug(
         typer.Option("--platform", help="LLDB's platform mode: it launches or attaches through lldb-server."),
     ] = False,
     print_commands: common.PrintCommands = False,
+    in_vscode: Annotated[
+        bool,
+        typer.Option("--vscode", help="Start it in the VS Code that runs; waits until it has begun."),
+    ] = False,
     self_test: Annotated[
         bool,
         typer.Option("--self-test", help="Try every link of a session with a program of devkit's own."),
@@ -112,6 +118,16 @@ def debug(
             "which app?",
             hints=["devkit debug APP", "devkit debug --list-presets", "devkit debug --self-test"],
         )
+    if in_vscode:
+        others = {
+            "arguments": args, "--serial": serial, "--profile": profile, "--device-dir": device_dir,
+            "--ndk": ndk, "--break": breakpoints, "--attach": attach, "--batch": batch, "--serve": serve,
+            "--no-build": no_build, "--no-deploy": no_deploy, "--print-commands": print_commands,
+        }  # fmt: skip
+        debug_vscode.start_in_vscode(
+            name, stdin=stdin, presets=presets, pick=pick, wait_for=wait_for, others=others
+        )
+        return
     for text in breakpoints or ():
         parse_breakpoint(text)
     sink = output.current()
@@ -120,6 +136,8 @@ def debug(
     if platform and wait_for:
         raise UsageError("--platform cannot wait for a program", hints=["--wait-for alone", "--attach PID"])
     _check_input(stdin, batch, serve)
+    if serve is not None:
+        context.with_resource(lldb.announced(serve))
     to_running = pick or (attach is not None and not wait_for)
     config, device, prepared = common.prepare_app(
         name,

@@ -3,7 +3,7 @@
 from devkit.lldb.client import STDIN, check_terminal
 from devkit.lldb.manual import render_manual_commands
 from devkit.lldb.request import DebugRequest
-from devkit.lldb.serving import end_serving, serve
+from devkit.lldb.serving import announced, end_serving, is_begun, serve
 from devkit.lldb.session import DebugResult, debug
 from devkit.lldb.tools import LldbTools, find_tools
 
@@ -12,10 +12,12 @@ __all__ = [
     "DebugRequest",
     "DebugResult",
     "LldbTools",
+    "announced",
     "check_terminal",
     "debug",
     "end_serving",
     "find_tools",
+    "is_begun",
     "render_manual_commands",
     "serve",
 ]

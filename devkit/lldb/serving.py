@@ -101,6 +101,24 @@ def end_serving(folder: Path) -> bool:
     raise DebugError(f"the debug session does not end within {END_TIMEOUT_S:g} s", evidence=_holder(file))
 
 
+@contextlib.contextmanager
+def announced(folder: Path) -> Iterator[None]:
+    """Say that a session will use `folder`, while it is still built and deployed for."""
+    from devkit.ndk import lock
+
+    file = _lock_file(folder).with_suffix(".announced")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    with lock.if_free(file):
+        yield
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether a session uses `folder`, or one is announced."""
+    file = _lock_file(folder)
+    return not (_is_free(file) and _is_free(file.with_suffix(".announced")))
+
+
 def _keep(session: OpenSession, folder: Path, patience_s: float) -> bool:
     """Wait until the debugger has come and gone. False: it did not come again, or is not to.
 

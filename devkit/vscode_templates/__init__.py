@@ -7,6 +7,7 @@ from devkit.vscode_templates.jsonc import JsoncError
 from devkit.vscode_templates.merge import MARK, Change, Slot
 from devkit.vscode_templates.render import render_slots
 from devkit.vscode_templates.setup import FilePlan, Setup, apply_setup, plan_removal, plan_setup
+from devkit.vscode_templates.starting import Started, start_in_vscode
 
 __all__ = [
     "MARK",
@@ -16,6 +17,7 @@ __all__ = [
     "JsoncError",
     "Setup",
     "Slot",
+    "Started",
     "apply_setup",
     "collect_facts",
     "find_clangd",
@@ -23,4 +25,5 @@ __all__ = [
     "plan_setup",
     "query_drivers",
     "render_slots",
+    "start_in_vscode",
 ]

@@ -21,15 +21,18 @@ class PhoneSession:
     """One way to debug an app.
 
     Attributes:
+        kind: launch, input, preset, attach or wait.
         name: what VS Code shows, without devkit's mark.
+        place: the folder of its commands.
         words: what follows `devkit debug`, `--serve` and its folder included.
         focus: its terminal is typed into: a question is asked there, or the program reads.
         reveal: its terminal is shown: something is to be read there.
         commands: LLDB's commands before the target, for it, and for the process.
     """
 
+    kind: str
     name: str
-    app: str
+    place: str
     words: tuple[str, ...]
     focus: bool
     reveal: bool
@@ -58,5 +61,5 @@ def phone_sessions(app: AppConfig, folder: str) -> tuple[PhoneSession, ...]:
         if kind == "wait" and program != app.name:
             name = f"{app.name} {title} ({program})"
         focus, reveal = terminal == "typed", terminal != ""
-        sessions.append(PhoneSession(name, app.name, words, focus, reveal, adapter_commands(place)))
+        sessions.append(PhoneSession(kind, name, place, words, focus, reveal, adapter_commands(place)))
     return tuple(sessions)
