@@ -125,7 +125,7 @@ def debug(
             "--no-build": no_build, "--no-deploy": no_deploy, "--print-commands": print_commands,
         }  # fmt: skip
         debug_vscode.start_in_vscode(
-            name, stdin=stdin, presets=presets, pick=pick, wait_for=wait_for, others=others
+            name, stdin=stdin, presets=presets, pick=pick, wait_for=wait_for, platform=platform, others=others
         )
         return
     for text in breakpoints or ():

@@ -18,6 +18,7 @@ def start_in_vscode(
     presets: list[str] | None,
     pick: bool,
     wait_for: bool,
+    platform: bool,
     others: Mapping[str, object],
 ) -> None:
     """Start the app's configuration in the VS Code that runs.
@@ -41,9 +42,10 @@ def start_in_vscode(
             "--vscode --stdin: what the program reads is typed into the task's terminal", hints=["--stdin -"]
         )
     kinds = {"input": stdin is not None, "preset": bool(presets), "attach": pick, "wait": wait_for}
+    kinds["platform"] = platform
     chosen = [kind for kind, wanted in kinds.items() if wanted] or ["launch"]
     if len(chosen) > 1:
-        raise UsageError("--vscode goes with one of --stdin -, --preset, --pick and --wait-for")
+        raise UsageError("--vscode goes with one of --stdin -, --preset, --pick, --wait-for, --platform")
     config = common.load_config()
     if name not in config.apps:
         raise UsageError(

@@ -21,7 +21,7 @@ class PhoneSession:
     """One way to debug an app.
 
     Attributes:
-        kind: launch, input, preset, attach or wait.
+        kind: launch, input, preset, attach, wait or platform.
         name: what VS Code shows, without devkit's mark.
         place: the folder of its commands.
         words: what follows `devkit debug`, `--serve` and its folder included.
@@ -52,6 +52,7 @@ def phone_sessions(app: AppConfig, folder: str) -> tuple[PhoneSession, ...]:
         ("preset", "on the phone, breakpoint set", ("--preset", f"${{input:{PRESET_INPUT}}}"), "shown"),
         ("attach", "on the phone, attach", ("--pick",), "typed"),
         ("wait", "on the phone, wait for it", ("--wait-for",), ""),
+        ("platform", "on the phone, platform mode", ("--platform",), ""),
     )
     sessions = []
     for kind, title, options, terminal in kinds:

@@ -21,7 +21,7 @@ ADAPTERS = {
 }
 THERE = [name for name, path in ADAPTERS.items() if path]
 # What follows "on the phone" in the names of an app's configurations.
-KINDS = ("", ", with input", ", breakpoint set", ", attach", ", wait for it (tiny)")
+KINDS = ("", ", with input", ", breakpoint set", ", attach", ", wait for it (tiny)", ", platform mode")
 APPS = ("tiny_app", "other")
 
 

@@ -58,7 +58,24 @@ def test_there_is_no_configuration_that_is_not_played(project: Path) -> None:
     assert names == played
 
 
-@pytest.mark.parametrize("adapter", THERE)
+# LLDB 19 has the same flow in the slow set.
+ADAPTER = pytest.mark.parametrize(
+    "adapter", [pytest.param(n, marks=pytest.mark.slow) if n == "codelldb-19" else n for n in THERE]
+)
+
+
+@ADAPTER
+def test_platform_mode(project: Path, tiny: TinyApp, adapter: str) -> None:
+    point = (str(tiny.folder / "inner.cpp"), 4)
+    session = f5(
+        launch_of(project), config_name(adapter, ", platform mode"), [point], stops=2,
+        adapter=ADAPTERS[adapter],
+    )  # fmt: skip
+    assert [stop["frames"][0][1:] for stop in session.stops] == [list(point)] * 2
+    assert session.exit == 7 and session.task_exit == 0
+
+
+@ADAPTER
 def test_a_set_of_breakpoints_is_picked(project: Path, tiny: TinyApp, adapter: str) -> None:
     session = f5(
         launch_of(project), config_name(adapter, ", breakpoint set"), [], stops=2, then="disconnect",

@@ -123,7 +123,7 @@ def test_before_the_first_build_everything_known_is_written(engine: Path) -> Non
     assert json.loads((engine / "build/devkit/editor/compile_commands.json").read_text()) == []
     *phone, launch = read(engine, "launch.json")["configurations"]  # type: ignore[misc]
     assert [c["name"].removeprefix("devkit: llm_demo on the phone") for c in phone] == [
-        "", ", with input", ", breakpoint set", ", attach", ", wait for it",
+        "", ", with input", ", breakpoint set", ", attach", ", wait for it", ", platform mode",
     ]  # fmt: skip
     assert launch["type"] == "lldb" and launch["env"] == {"MNN_X": "1"}
     assert launch["program"].startswith("${workspaceFolder}/build/devkit/host-")
