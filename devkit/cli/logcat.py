@@ -6,7 +6,7 @@ import contextlib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,8 @@ from devkit.cli import common
 from devkit.errors import EXIT_CHECK_FAILED, FileError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from devkit.config import Config
     from devkit.device import Device
     from devkit.logcat.filters import Filters
@@ -148,16 +150,41 @@ def logcat(
 
 
 def _follow(device: Device, buffers: list[str], view: View, dump: bool) -> None:
+    from devkit.logcat.capture import Capture
     from devkit.logcat.follow import Follower
+    from devkit.logcat.reading import Entries, Lines
     from devkit.logcat.source import PhoneLog
 
-    follower = Follower(PhoneLog(device, buffers, ends=dump), since_ns=view.filters.since_ns, ends=dump)
+    since_ns = view.filters.since_ns
+    follower: Follower[Any]
+    take: Callable[[Any], bool]
+    if _is_capture(device, buffers, view):
+        lines = Lines()
+        source = PhoneLog(device, buffers, ends=dump, text=True)
+        follower, take = Follower(source, lines, since_ns=since_ns, ends=dump), Capture(view, lines).take
+    else:
+        source = PhoneLog(device, buffers, ends=dump)
+        follower, take = Follower(source, Entries(), since_ns=since_ns, ends=dump), view.take
     try:
-        view.follow(follower)
+        view.follow(follower, take)
     finally:
         _summarize(view, follower)
     if follower.gaps:
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _is_capture(device: Device, buffers: list[str], view: View) -> bool:
+    """Whether everything goes to a file, and what is shown needs nothing that a text log does not tell."""
+    from devkit.logcat.source import BINARY_BUFFERS, TEXT_SINCE_API
+
+    return (
+        view.writer is not None
+        and not view.save_shown
+        and view.processes is None
+        and not output.current().json_mode
+        and not BINARY_BUFFERS.intersection(buffers)
+        and device.api_level >= TEXT_SINCE_API
+    )
 
 
 def _read_file(file: str, view: View) -> None:
@@ -176,7 +203,7 @@ def _read_file(file: str, view: View) -> None:
     _summarize(view, None)
 
 
-def _summarize(view: View, follower: Follower | None) -> None:
+def _summarize(view: View, follower: Follower[Any] | None) -> None:
     from devkit.logcat.session import summary
 
     sink = output.current()
@@ -296,7 +323,17 @@ def _print_commands(
 
     device = common.pick_device(config, serial)
     words = ["adb", "-H", device.server.host, "-P", str(device.server.port), "-s", device.serial, "logcat"]
-    words += ["-v", "threadtime", "-v", "year", "-v", "usec", *(w for b in buffers for w in ("-b", b))]
+    words += [
+        "-v",
+        "threadtime",
+        "-v",
+        "year",
+        "-v",
+        "nsec",
+        "-v",
+        "zone",
+        *(w for b in buffers for w in ("-b", b)),
+    ]
     words += ["-d"] if dump else []
     words += [f"{tag.decode('utf-8', 'replace')}:{LETTERS[one]}" for tag, one in filters.tags.items()]
     words.append(f"*:{LETTERS[filters.others]}")

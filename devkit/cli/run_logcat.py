@@ -86,6 +86,7 @@ class LogBeside:
     def _read(self) -> None:
         from devkit.logcat.follow import Follower
         from devkit.logcat.processes import ProcessFilter
+        from devkit.logcat.reading import Entries
         from devkit.logcat.show import Columns
         from devkit.logcat.source import PhoneLog
 
@@ -95,7 +96,7 @@ class LogBeside:
         try:
             source = PhoneLog(self._device)
             now_ns = source.look().now_ns
-            follower = Follower(source, since_ns=now_ns or None)
+            follower = Follower(source, Entries(), since_ns=now_ns or None)
             for records, notices in follower.batches():
                 self._gaps += sum(notice.kind == "gap" for notice in notices)
                 if processes is None:

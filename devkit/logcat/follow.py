@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from devkit.errors import PHONE, DeviceError, OperationTimeout
-from devkit.logcat.binary import BinaryParser
-from devkit.logcat.record import Record
-from devkit.logcat.seam import SLACK_NS, Gap, Seam
+from devkit.logcat.reading import Reading
+from devkit.logcat.seam import SLACK_NS, Gap
+
+Batch = TypeVar("Batch")
 
 # How often who reads gets a chance to do something else.
 TICK_S = 0.5
@@ -64,7 +65,7 @@ class Notice:
     gap: Gap | None = None
 
 
-class Follower:
+class Follower(Generic[Batch]):
     """Reads a source, across as many breaks of the link as there are.
 
     Args:
@@ -80,6 +81,7 @@ class Follower:
     def __init__(
         self,
         source: LogSource,
+        reading: Reading[Batch],
         *,
         since_ns: int | None = None,
         ends: bool = False,
@@ -91,18 +93,22 @@ class Follower:
         self._ends = ends
         self._pause = pause
         self._clock = clock
-        self._seam = Seam()
+        self._reading = reading
         self._boot: str | None = None
         self.gaps: list[Gap] = []
         self.breaks = 0
-        self.skipped_bytes = 0
 
     @property
     def repeated(self) -> int:
         """How many records came twice and were dropped."""
-        return self._seam.dropped
+        return self._reading.repeated
 
-    def batches(self) -> Generator[tuple[Sequence[Record], list[Notice]], None, None]:
+    @property
+    def skipped_bytes(self) -> int:
+        """How many bytes were no entry."""
+        return self._reading.skipped_bytes
+
+    def batches(self) -> Generator[tuple[Batch, list[Notice]], None, None]:
         """Records as they come, and what is to be said before them; both may be empty (a tick).
 
         Raises:
@@ -115,33 +121,33 @@ class Follower:
             self._boot = None
         empty_readings = 0
         while True:
-            parser, got, why = BinaryParser(self._source.event_tags), False, ""
-            reading = _Reading(stream, self._source, self._clock)
+            got, why = False, ""
+            self._reading.opened(self._source.event_tags)
+            pieces = _Pieces(stream, self._source, self._clock)
             try:
-                for data in reading:
-                    records = parser.feed(data) if data else []
-                    fresh, gaps = self._seam.join(records) if records else (records, [])
+                for data in pieces:
+                    fresh, gaps = self._reading.take(data)
                     got = got or bool(fresh)
                     yield fresh, [self._gap(gap) for gap in gaps]
                 if self._ends and stream.exit_code in (0, None):
-                    yield self._last(parser)
+                    yield self._last()
                     return
                 why = f"logcat ended: {stream.complaint}" if stream.complaint else "logcat ended on the phone"
             except (DeviceError, OperationTimeout) as error:
                 why = error.evidence or error.what
             finally:
                 stream.close()
-            yield self._last(parser)
+            yield self._last()
             empty_readings = 0 if got else empty_readings + 1
             if stream.exit_code and empty_readings and not _may_come_back(stream.complaint):
                 raise self._refused(stream)
             if empty_readings >= _MAX_EMPTY_READINGS and stream.exit_code is not None:
                 raise self._refused(stream)
             self.breaks += 1
-            yield [], [Notice("lost", f"{why}; waiting for the phone {self._source.name}")]
+            yield self._nothing(), [Notice("lost", f"{why}; waiting for the phone {self._source.name}")]
             began = self._clock()
             for again, notices in self._opened_again(began, FIRST_PAUSE_S * 2**empty_readings):
-                yield [], notices
+                yield self._nothing(), notices
                 if again is not None:
                     stream = again
 
@@ -163,29 +169,30 @@ class Follower:
 
     def _resume(self, look: PhoneLook) -> tuple[int | None, list[Notice]]:
         """Where to go on, and what that means for the reader."""
-        newest = self._seam.newest_ns
+        newest = self._reading.newest_ns
         if self._boot is not None and look.boot != self._boot:
             # Its clock may stand anywhere until it has been set: no stamp means anything.
-            self._seam.forget()
+            self._reading.forget()
             gap = Gap("", newest, None, "the phone was restarted, which empties its log")
             return None, [Notice("reboot", "the phone was restarted"), self._gap(gap)]
         if newest is None:
-            self._seam.begin(None)
+            self._reading.begin(None)
             return self._since, []
         if look.now_ns and look.now_ns < newest - SLACK_NS:
-            self._seam.begin(None)
+            self._reading.begin(None)
             return None, [Notice("skipped", "the phone's clock was set back: older lines may come twice")]
-        start = self._seam.resume_ns()
+        start = self._reading.resume_ns()
         if self._since is not None and start is not None:
             start = max(start, self._since)
-        self._seam.begin(start)
+        self._reading.begin(start)
         return start, []
 
-    def _last(self, parser: BinaryParser) -> tuple[Sequence[Record], list[Notice]]:
-        records, gaps = self._seam.join(parser.finish())
-        notices = [self._gap(gap) for gap in gaps]
-        self.skipped_bytes += parser.skipped_bytes
-        return records, notices
+    def _last(self) -> tuple[Batch, list[Notice]]:
+        batch, gaps = self._reading.finish()
+        return batch, [self._gap(gap) for gap in gaps]
+
+    def _nothing(self) -> Batch:
+        return self._reading.take(b"")[0]
 
     def _gap(self, gap: Gap) -> Notice:
         self.gaps.append(gap)
@@ -200,7 +207,7 @@ class Follower:
         )
 
 
-class _Reading:
+class _Pieces:
     """The pieces of one stream; asks the phone when nothing comes for long."""
 
     def __init__(self, stream: LogStream, source: LogSource, clock: Callable[[], float]) -> None:

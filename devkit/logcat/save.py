@@ -18,7 +18,7 @@ _MAX_MIDDLES = 20_000
 
 
 class TextForm:
-    """`logcat -v threadtime -v year -v usec -v zone`, byte for byte, in this machine's time zone.
+    """`logcat -v threadtime -v year -v nsec -v zone`, byte for byte, in this machine's time zone.
 
     A message is not decoded: what it holds is in the file.
     """
@@ -45,9 +45,9 @@ class TextForm:
             middle = middles.get((pid, tid, level, tag)) or self._middle(pid, tid, level, tag)
             if b"\n" in message:
                 for line in message.removesuffix(b"\n").split(b"\n"):
-                    add(b"%b%06d%b%b\n" % (self._head, nanosecond // 1000, middle, line))
+                    add(b"%b%09d%b%b\n" % (self._head, nanosecond, middle, line))
             else:
-                add(b"%b%06d%b%b\n" % (self._head, nanosecond // 1000, middle, message))
+                add(b"%b%09d%b%b\n" % (self._head, nanosecond, middle, message))
         return b"".join(parts)
 
     def _begin_second(self, second: int) -> None:
@@ -115,10 +115,14 @@ class Writer:
     ) -> None:
         self.close()
 
-    def write(self, data: bytes) -> None:
-        """Append whole lines; they are in the file when this returns."""
-        if not data:
-            return
+    def write(self, data: bytes, *, start: int = 0) -> None:
+        """Append whole lines; they are in the file when this returns.
+
+        Args:
+            start: what lies before it is left out.
+        """
+        if self._rotate and self._size + len(data) > self._rotate:
+            data, start = data[start:], 0
         try:
             while self._rotate and self._size + len(data) > self._rotate:
                 # As many whole lines as still fit; at least one in an empty file.
@@ -130,7 +134,7 @@ class Writer:
                 data = data[cut:]
                 if data:
                     self._turn()
-            self._put(data)
+            self._put(data, start)
         except OSError as error:
             raise self._failed(error) from None
 
@@ -138,8 +142,8 @@ class Writer:
         """Close the file."""
         self._file.close()
 
-    def _put(self, data: bytes) -> None:
-        view = memoryview(data)
+    def _put(self, data: bytes, start: int = 0) -> None:
+        view = memoryview(data)[start:]
         while view:
             count = self._file.write(view)
             self._size += count

@@ -68,6 +68,11 @@ class Seam:
         """From which stamp on to read again; None: from the beginning."""
         return max(0, self._newest - self._slack) if self._newest else None
 
+    @property
+    def joined(self) -> bool:
+        """Whether all that may come twice has come: the new reading is past its overlap."""
+        return not self._twice and not self._awaited
+
     def remember(self, records: Sequence[Record]) -> None:
         """Take records of an unbroken reading."""
         if not records:
@@ -106,7 +111,7 @@ class Seam:
 
     def join(self, records: Sequence[Record]) -> tuple[Sequence[Record], list[Gap]]:
         """Records of the new reading without those that were there before, and gaps that show."""
-        if not self._twice and not self._awaited:
+        if self.joined:
             self.remember(records)
             return records, []
         fresh: list[Record] = []

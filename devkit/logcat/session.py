@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from devkit import output
 from devkit.logcat.counts import Counts
@@ -20,6 +20,8 @@ from devkit.logcat.show import Columns, as_json, safe
 if TYPE_CHECKING:
     from devkit.logcat.follow import Follower, Notice
     from devkit.logcat.processes import ProcessFilter
+
+Batch = TypeVar("Batch")
 
 
 class Beside(Protocol):
@@ -62,14 +64,18 @@ class View:
         self._columns = Columns(color=bool(sink.style("x", "red", stream=sys.stdout) != "x"))
         self._stray_follows_shown = True
 
-    def follow(self, follower: Follower) -> None:
-        """Show a phone's log until it ends, the time is up, or enough has been shown."""
+    def follow(self, follower: Follower[Batch], take: Callable[[Batch], bool]) -> None:
+        """Show a phone's log until it ends, the time is up, or enough has been shown.
+
+        Args:
+            take: what is done with what was read; says whether enough has been shown.
+        """
         end = None if self.duration_s is None else time.monotonic() + self.duration_s
         with contextlib.closing(follower.batches()) as batches:
-            for records, notices in batches:
+            for batch, notices in batches:
                 if notices:
                     self._tell(notices)
-                if records and self._take(records):
+                if batch and take(batch):
                     return
                 if end is not None and time.monotonic() >= end:
                     return
@@ -80,11 +86,15 @@ class View:
             if self._take_items(items):
                 return
 
-    def _take(self, records: Sequence[Record]) -> bool:
+    def take(self, records: Sequence[Record]) -> bool:
         """Save, filter and show; whether enough has been shown."""
         self.counts.add(records)
         if self.writer is not None and not self.save_shown:
             self.writer.write(self._form.lines(records))
+        return self.show(records)
+
+    def show(self, records: Sequence[Record]) -> bool:
+        """Filter and show; whether enough has been shown."""
         picked = self.processes.pick(records) if self.processes is not None else records
         shows = self._shows
         shown = [record for record in picked if shows(record)]
@@ -125,7 +135,7 @@ class View:
 
     def _flush(self, run: list[Record]) -> bool:
         before = self.counts.shown
-        enough = self._take(run)
+        enough = self.take(run)
         # What follows a record belongs to it, as far as anybody can tell.
         self._stray_follows_shown = self.counts.shown > before and self._shows(run[-1])
         return enough
@@ -188,7 +198,7 @@ def app_users(shell: Callable[[str], bytes], names: Sequence[str]) -> set[int]:
         return set()
 
 
-def summary(view: View, follower: Follower | None) -> tuple[dict[str, Any], str]:
+def summary(view: View, follower: Follower[Any] | None) -> tuple[dict[str, Any], str]:
     """What is said at the end, for --json and for people."""
     counts = view.counts
     value: dict[str, Any] = counts.as_dict()

@@ -17,20 +17,34 @@ if TYPE_CHECKING:
 
 DEFAULT_BUFFERS = ("main", "system", "crash")
 BUFFER_NAMES = ("main", "system", "crash", "radio", "events", "kernel", "security", "stats", "default", "all")
+# Their entries are no text.
+BINARY_BUFFERS = frozenset({"events", "security", "stats", "all"})
 # `-T sssss.mmm` came with Android 7.
 _EPOCH_SINCE_API = 24
 _LOOK_TIMEOUT_S = 10.0
 _COMPLAINT_BYTES = 2000
+# `nsec` is not in logcat's help. It came with Android 8; text is asked of later ones only.
+TEXT_SINCE_API = 28
+_TEXT_WORDS = ("-D", *(word for name in ("threadtime", "year", "nsec", "zone") for word in ("-v", name)))
+# Few large pieces cost less than many small ones: a log that comes fast is given time to gather. After a
+# large piece the next is there already.
+_GATHER_S = 0.05
+_SMALL_BYTES, _LARGE_BYTES = 4 * 1024, 96 * 1024
 # HOST:PORT, as `adb connect` names phones.
 _ADDRESS = re.compile(r"\S+:\d+\Z")
 _LOOK = "cat /proc/sys/kernel/random/boot_id 2>/dev/null; getprop ro.runtime.firstboot; echo; date +%s"
 
 
 def logcat_words(
-    buffers: Sequence[str], *, api_level: int, start_ns: int | None = None, ends: bool = False
+    buffers: Sequence[str],
+    *,
+    api_level: int,
+    start_ns: int | None = None,
+    ends: bool = False,
+    text: bool = False,
 ) -> list[str]:
-    """The command line that prints the log in binary."""
-    words = ["logcat", "-B"]
+    """The command line that prints the log in binary, or as the text that `save.TextForm` writes."""
+    words = ["logcat", *_TEXT_WORDS] if text else ["logcat", "-B"]
     for name in buffers:
         words += ["-b", name]
     if ends:
@@ -54,17 +68,26 @@ class PhoneLog:
     Args:
         buffers: names as logcat's -b takes them.
         ends: read what is there and end.
+        text: as text with stamps of this machine's time zone, for `reading.Lines`; else in binary.
     """
 
     def __init__(
-        self, device: Device, buffers: Sequence[str] = DEFAULT_BUFFERS, *, ends: bool = False
+        self,
+        device: Device,
+        buffers: Sequence[str] = DEFAULT_BUFFERS,
+        *,
+        ends: bool = False,
+        text: bool = False,
     ) -> None:
         self._device = device
         self._buffers = tuple(buffers)
         self._ends = ends
+        self._text = text
+        # One for all readings: their lines are compared.
+        self._zone = posix_zone(time.localtime().tm_gmtoff) if text else "UTC"
         self.name = device.serial
         self.event_tags: Mapping[int, bytes] = {}
-        self._asked_tags = not {"events", "security", "stats", "all"}.intersection(buffers)
+        self._asked_tags = not BINARY_BUFFERS.intersection(buffers)
 
     def open(self, start_ns: int | None) -> LogStream:
         """Start logcat on the phone."""
@@ -72,12 +95,17 @@ class PhoneLog:
 
         self._ask_tags()
         words = logcat_words(
-            self._buffers, api_level=self._device.api_level, start_ns=start_ns, ends=self._ends
+            self._buffers,
+            api_level=self._device.api_level,
+            start_ns=start_ns,
+            ends=self._ends,
+            text=self._text,
         )
-        line = "export TZ=UTC; exec " + quote(words)
+        line = f"export TZ={quote([self._zone])}; exec {quote(words)}"
         if "shell_v2" not in self._device.features:
             line += " 2>/dev/null"  # both streams are one there
-        return _ShellLog(self._device.open_shell(line, doing="reading its log"))
+        stream = self._device.open_shell(line, doing="reading its log")
+        return _ShellLog(stream, gathers=not self._ends)
 
     def look(self) -> PhoneLook:
         """The phone's boot and clock. A network phone that its adb server has forgotten is connected anew."""
@@ -112,28 +140,46 @@ class PhoneLog:
 
 
 class _ShellLog:
-    def __init__(self, stream: ShellStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: ShellStream, *, gathers: bool) -> None:
+        self._stream, self._gathers = stream, gathers
         self.exit_code: int | None = None
         self.complaint = ""
+        self._busy = False
         stream.close_stdin()
 
     def read(self, timeout_s: float) -> bytes | None:
+        if self._busy:
+            time.sleep(_GATHER_S)
         try:
-            name, data = self._stream.read(timeout_s)
+            chunks = self._stream.read_ready(timeout_s)
         except OperationTimeout:
+            self._busy = False
             return b""
-        if isinstance(data, int):
-            self.exit_code = data
-            self.complaint = self.complaint.strip()
-            return None
-        if name == "stderr":
-            self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_COMPLAINT_BYTES:]
-            return b""
-        return data
+        parts: list[bytes] = []
+        for name, data in chunks:
+            if isinstance(data, int):
+                self.exit_code = data
+                self.complaint = self.complaint.strip()
+                if not parts:
+                    return None
+            elif name == "stderr":
+                self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_COMPLAINT_BYTES:]
+            else:
+                parts.append(data)
+        piece = b"".join(parts)
+        self._busy = self._gathers and _SMALL_BYTES <= len(piece) < _LARGE_BYTES
+        return piece
 
     def close(self) -> None:
         self._stream.close()
+
+
+def posix_zone(offset_s: int) -> str:
+    """A value of TZ for so many seconds east of UTC, as "<+0800>-8:00" (POSIX counts to the west)."""
+    minutes = abs(offset_s) // 60
+    sign, opposite = ("-", "+") if offset_s < 0 else ("+", "-")
+    hours, rest = divmod(minutes, 60)
+    return f"<{sign}{hours:02}{rest:02}>{opposite}{hours}:{rest:02}"
 
 
 def clear(device: Device, buffers: Sequence[str]) -> None:

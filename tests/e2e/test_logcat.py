@@ -158,6 +158,42 @@ def test_a_broken_link_loses_and_doubles_nothing(device: Device, workdir: Path, 
     assert saved == [f"x line {i}" for i in range(150)]
 
 
+def test_a_log_saved_whole_passes_as_text(device: Device, workdir: Path, writer: Path) -> None:
+    """What is shown comes out of the text then; the file is that of the binary way."""
+    command = [sys.executable, "-m", "devkit", "logcat", "-s", "sim:logs", "MNNJNI:E"]
+    out, err = workdir / "out.txt", workdir / "err.txt"
+    device.shell(f"log -t Other $'中文\\n  second'; setsid {TMP}/writer 150 x >/dev/null 2>&1 </dev/null &")
+    live = subprocess.Popen(
+        [*command, "--save", "text.txt"],
+        cwd=workdir,
+        env={**os.environ, "PYTHONPATH": str(REPO), "TZ": "Asia/Shanghai"},
+        stdout=out.open("wb"),
+        stderr=err.open("wb"),
+    )
+    assert eventually(lambda: "x line 19" in out.read_text()), err.read_text()
+    break_phone("logs", "unplug")
+    time.sleep(1.0)
+    heal_phone("logs")
+    assert eventually(lambda: "x line 149" in out.read_text(), 20), err.read_text()
+    live.send_signal(signal.SIGINT)
+    assert live.wait(20) == 130 and "1 broken links" in err.read_text() and "gap" not in err.read_text()
+    assert [line.split("  ")[-1] for line in out.read_text().splitlines()] == [
+        f"x line {i}" for i in range(9, 150, 10)
+    ]
+    text = [line for line in (workdir / "text.txt").read_text().splitlines() if "--- devkit" not in line]
+    saved = [line for line in text if "MNNJNI" in line]
+    assert [line.split(": ", 1)[1] for line in saved] == [f"x line {i}" for i in range(150)]
+    # `--json` is read in binary: the same file.
+    subprocess.run(
+        [*command, "--json", "--dump", "--save", "binary.txt"],
+        cwd=workdir,
+        env={**os.environ, "PYTHONPATH": str(REPO), "TZ": "Asia/Shanghai"},
+        check=True,
+    )
+    assert [x for x in (workdir / "binary.txt").read_text().splitlines() if "MNNJNI" in x] == saved
+    assert " +0800 " in text[-1] and "I Other   :   second" in "\n".join(text)
+
+
 def test_a_program_across_restarts(device: Device, workdir: Path, writer: Path) -> None:
     live = Live(workdir, "--app", "writer")
     # Names are asked of what runs: devkit must be there before the short ones are.

@@ -57,9 +57,14 @@ class Layout:
 
     def formatter(self) -> Callable[[Entry], bytes]:
         """The function that lays entries out."""
-        if self.name == "threadtime" and not self.modifiers:
-            return _Plain().format
+        if self.name == "threadtime" and self.modifiers <= {"year", "usec", "nsec", "zone"}:
+            return _Plain(self.modifiers).format
         return _Formatter(self).format
+
+
+def stamp_digits(modifiers: set[str]) -> int:
+    """How many digits of a second are shown."""
+    return 9 if "nsec" in modifiers else 6 if "usec" in modifiers else 3
 
 
 class _Clock:
@@ -71,7 +76,7 @@ class _Clock:
         self._year = "year" in modifiers
         self._zone = "zone" in modifiers and not self._counted
         self._offset_ns = time.time_ns() - time.monotonic_ns() if self._monotonic else 0
-        self._digits = 9 if "nsec" in modifiers else 6 if "usec" in modifiers else 3
+        self._digits = stamp_digits(modifiers)
         self._second = -1
         self._head = b""
         self._tail = b""
@@ -81,10 +86,10 @@ class _Clock:
             sec, nsec = divmod(sec * 10**9 + nsec - self._offset_ns, 10**9)
         if sec != self._second:
             self._second = sec
-            self._head, self._tail = self._parts(sec)
+            self._head, self._tail = self.parts(sec)
         return b"%b%0*d%b" % (self._head, self._digits, nsec // 10 ** (9 - self._digits), self._tail)
 
-    def _parts(self, sec: int) -> tuple[bytes, bytes]:
+    def parts(self, sec: int) -> tuple[bytes, bytes]:
         if self._counted:
             return (b"%6d." if self._monotonic else b"%19d.") % sec, b""
         local = time.localtime(sec)
@@ -96,19 +101,23 @@ class _Clock:
 
 
 class _Plain:
-    """threadtime without modifiers, which nearly everybody uses: made to be fast."""
+    """threadtime with no more than longer stamps, which nearly everybody uses: made to be fast."""
 
-    def __init__(self) -> None:
+    def __init__(self, modifiers: set[str]) -> None:
+        self._parts = _Clock(modifiers).parts
+        digits = stamp_digits(modifiers)
+        self._divisor = 10 ** (9 - digits)
+        self._pattern = b"%%b%%0%dd%%b %%5d %%5d %%c %%-8b: " % digits
         self._second = -1
-        self._head = b""
+        self._head = self._tail = b""
 
     def format(self, entry: Entry) -> bytes:
         _, _, pid, tid, sec, nsec, priority, tag, message = entry
         if sec != self._second:
             self._second = sec
-            self._head = time.strftime("%m-%d %H:%M:%S.", time.localtime(sec)).encode()
+            self._head, self._tail = self._parts(sec)
         letter = LETTERS[priority] if priority < 9 else 63
-        prefix = b"%b%03d %5d %5d %c %-8b: " % (self._head, nsec // 1000000, pid, tid, letter, tag)
+        prefix = self._pattern % (self._head, nsec // self._divisor, self._tail, pid, tid, letter, tag)
         if len(prefix) > _MAX_AFFIX_BYTES:
             prefix = prefix[:_MAX_AFFIX_BYTES]
         if b"\n" not in message:

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,8 +63,19 @@ def merged(chunks: list[Chunk]) -> list[Chunk]:
     return out
 
 
+def ready(stream: ShellV2Stream) -> list[Chunk]:
+    """All chunks, as `read_ready` hands them out."""
+    chunks: list[Chunk] = []
+    while not chunks or chunks[-1][0] != "exit":
+        chunks += stream.read_ready(5)
+    return chunks
+
+
+@pytest.mark.parametrize("read", [list, ready])
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 1000])
-def test_v2_packets_in_any_pieces(pair: tuple[socket.socket, socket.socket], step: int) -> None:
+def test_v2_packets_in_any_pieces(
+    pair: tuple[socket.socket, socket.socket], step: int, read: Callable[[ShellV2Stream], list[Chunk]]
+) -> None:
     ours, theirs = pair
     data = (
         packet(1, b"out1")
@@ -82,14 +93,14 @@ def test_v2_packets_in_any_pieces(pair: tuple[socket.socket, socket.socket], ste
     thread = threading.Thread(target=send)
     thread.start()
     stream = v2(ours)
-    assert merged(list(stream)) == [
+    assert merged(read(stream)) == [
         ("stdout", b"out1"),
         ("stderr", b"err"),
         ("stdout", b"out2\0\xff"),
         ("exit", 42),
     ]
     thread.join()
-    assert stream.read() == ("exit", 42)
+    assert stream.read() == ("exit", 42) and stream.read_ready() == [("exit", 42)]
 
 
 def test_v2_output_comes_before_its_packet_is_complete(pair: tuple[socket.socket, socket.socket]) -> None:

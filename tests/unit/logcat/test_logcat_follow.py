@@ -4,89 +4,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devkit.device.failures import PhoneLost
 from devkit.errors import DeviceError
 from devkit.logcat import Follower, Record, TextParser
 from devkit.logcat.counts import Counts
-from devkit.logcat.follow import PROBE_AFTER_S, LogStream, Notice, PhoneLook
+from devkit.logcat.follow import PROBE_AFTER_S, Notice, PhoneLook
+from devkit.logcat.reading import Entries
 from devkit.logcat.seam import Seam
 from tests.support.log_entries import entry, texts
+from tests.support.log_phone import BASE_NS, Entry, Phone, Stream
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
-BASE_NS = 1778754150 * 10**9
-Entry = tuple[int, bytes]
-
-
-class Phone:
-    """Keeps entries as logd does, and sends those from a stamp on.
-
-    Args:
-        cuts: for each reading after how many bytes it breaks; None: it does not.
-    """
-
-    name = "phone"
-    event_tags: Mapping[int, bytes] = {}
-
-    def __init__(self, entries: Sequence[Entry], cuts: Sequence[int | None]) -> None:
-        self.kept = list(entries)
-        self.cuts = list(cuts)
-        self.starts: list[int | None] = []
-        self.boot = "boot 1"
-        self.now_ns = BASE_NS + 10**15
-        self.before_reopening: Callable[[], None] = lambda: None
-        self.unreachable = 0
-        self.end_code: int | None = None
-        self.complaint = ""
-
-    def open(self, start_ns: int | None) -> LogStream:
-        if self.starts:
-            self.before_reopening()
-        self.starts.append(start_ns)
-        data = b"".join(entry(m, at_ns=t) for t, m in self.kept if start_ns is None or t >= start_ns)
-        return Stream(self, data, self.cuts.pop(0))
-
-    def look(self) -> PhoneLook:
-        if self.unreachable and self.starts:
-            self.unreachable -= 1
-            raise DeviceError("the phone is not connected")
-        return PhoneLook(self.boot, self.now_ns)
-
-
-class Stream:
-    def __init__(self, phone: Phone, data: bytes, cut: int | None) -> None:
-        self.data, self.cut, self.phone = data, cut, phone
-        self.exit_code: int | None = None
-        self.complaint = ""
-        self.closed = False
-
-    def read(self, timeout_s: float) -> bytes | None:
-        if self.cut is not None and self.cut <= 0:
-            if self.phone.end_code is None:
-                raise PhoneLost("the connection broke off", evidence="cut")
-            self.exit_code, self.complaint = self.phone.end_code, self.phone.complaint
-            return None
-        if not self.data:
-            self.exit_code = 0
-            return None
-        size = min(33, len(self.data) if self.cut is None else self.cut)
-        piece, self.data = self.data[:size], self.data[size:]
-        if self.cut is not None:
-            self.cut = self.cut - size if piece else 0
-        return piece
-
-    def close(self) -> None:
-        self.closed = True
 
 
 def followed(phone: Phone, since_ns: int | None = None) -> tuple[list[Record], list[Notice], Follower]:
-    follower = Follower(phone, since_ns=since_ns, ends=True, pause=lambda _: None)
+    follower = Follower(phone, Entries(), since_ns=since_ns, ends=True, pause=lambda _: None)
     records: list[Record] = []
     notices: list[Notice] = []
     for batch, said in follower.batches():
@@ -164,7 +101,7 @@ def test_a_restarted_phone_is_read_from_its_beginning() -> None:
 
     phone.before_reopening = restart
     phone.boot = "boot 1"
-    follower = Follower(phone, ends=True, pause=lambda _: setattr(phone, "boot", "boot 2"))
+    follower = Follower(phone, Entries(), ends=True, pause=lambda _: setattr(phone, "boot", "boot 2"))
     records = [record for batch, _ in follower.batches() for record in batch]
     assert phone.starts == [None, None]
     assert texts(records)[-5:] == [b"boot %d" % i for i in range(5)]
@@ -193,7 +130,7 @@ def test_the_phone_is_awaited_patiently() -> None:
         pauses.append(seconds)
         phone.unreachable = 1 if len(pauses) < 8 else 0
 
-    follower = Follower(phone, ends=True, pause=pause)
+    follower = Follower(phone, Entries(), ends=True, pause=pause)
     records = [record for batch, _ in follower.batches() for record in batch]
     assert len(records) == 20 and len(pauses) == 8
     assert pauses == sorted(pauses) and pauses[0] < 0.5 and pauses[-1] <= 3.0
@@ -219,7 +156,7 @@ def test_a_logcat_that_always_ends_at_once_is_given_up_after_a_while() -> None:
     phone.end_code, phone.complaint = 1, "read: unexpected EOF!"
     pauses: list[float] = []
     with pytest.raises(DeviceError):
-        list(Follower(phone, ends=True, pause=pauses.append).batches())
+        list(Follower(phone, Entries(), ends=True, pause=pauses.append).batches())
     assert pauses == [0.5, 1.0, 2.0, 3.0]
 
 
@@ -243,7 +180,7 @@ def test_a_silent_stream_is_looked_after() -> None:
 
     phone.look = look  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        list(Follower(phone, clock=lambda: now[0]).batches())
+        list(Follower(phone, Entries(), clock=lambda: now[0]).batches())
     assert asked[0] == 0 and PROBE_AFTER_S <= asked[1] <= PROBE_AFTER_S + 1
 
 

@@ -34,7 +34,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_it_is_what_logcat_would_have_written() -> None:
     layout = Layout()
-    assert layout.add("threadtime,year,usec,zone") is None
+    assert layout.add("threadtime,year,nsec,zone") is None
     expected = b"--------- beginning of main\n" + b"".join(
         layout.formatter()(Entry(wire.MAIN, 2000, 100, 101, 1778754150, 101233456, 4, b"MNNJNI", message))
         for message in MESSAGES
@@ -50,7 +50,7 @@ def test_it_can_be_read_again() -> None:
     lines = [line for m in MESSAGES for _ in range(2) for line in m.removesuffix(b"\n").split(b"\n")]
     assert [record.message for record in again] == lines
     assert {(r.buffer, r.pid, r.tid, r.time_ns) for r in again} == {
-        ("main", 100, 101, 1778754150_101233000), ("crash", 100, 101, 1778754150_101233000),
+        ("main", 100, 101, 1778754150_101233456), ("crash", 100, 101, 1778754150_101233456),
     }  # fmt: skip
 
 

@@ -92,6 +92,9 @@ class Stream:
             raise chunk
         return chunk
 
+    def read_ready(self, timeout_s: float) -> Any:
+        return [self.read(timeout_s)]
+
     def close(self) -> None:
         self.closed = True
 
