@@ -6,19 +6,21 @@ import codecs
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from devkit import config as configuration
-from devkit import output
+from devkit import output, paths
 from devkit.cli.crash_symbols import add_lines, built_places
 from devkit.errors import DevkitError, FileError, UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
+    from devkit.crashes import Reading
+    from devkit.results import Finding
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -41,6 +43,9 @@ def symbolize(
             help="Unstripped files or the APK: a folder (with all below) or a file. Repeatable. "
             "Default: what devkit built.",
         ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with all of it there, too.")
     ] = None,
 ) -> None:
     """Find the crashes in a text and name function, file and line of their frames.
@@ -67,9 +72,26 @@ def symbolize(
             add_lines(reading.crashes, folders, config)
     roots = [Path.cwd(), *([config.source] if config else [])]
     findings = known.found()
-    output.current().data(
-        crashes.as_dict(reading, findings, roots), crashes.as_text(reading, findings, roots)
-    )
+    value = crashes.as_dict(reading, findings, roots)
+    if html is not None:
+        _write_page(html, file, reading, findings, roots)
+        value["html"] = str(html)
+    output.current().data(value, crashes.as_text(reading, findings, roots))
+
+
+def _write_page(
+    page: Path, file: str, reading: Reading, findings: Sequence[Finding], roots: Sequence[Path]
+) -> None:
+    from devkit.crashes.page import as_html
+
+    if page.exists() and (page.is_dir() or (file != "-" and page.samefile(file))):
+        what = "is a folder" if page.is_dir() else "is the text itself"
+        raise UsageError(f"--html {page} {what}", hints=["devkit symbolize LOG --html crash.html"])
+    try:
+        paths.write_atomically(page, as_html(reading, findings, roots))
+    except OSError as error:
+        raise FileError(f"{page} cannot be written", evidence=error.strerror or str(error)) from None
+    output.current().note(f"wrote {page}")
 
 
 def _places(symbols: list[Path] | None, config: Config | None) -> list[Path]:

@@ -9,7 +9,8 @@ from devkit.crashes.headers import Record, read_records
 from devkit.crashes.model import Crash, Frame, Reading, Stack
 from devkit.crashes.own import own_frame
 from devkit.crashes.reader import read_crashes
-from devkit.crashes.report import as_dict, as_text, headline
+from devkit.crashes.report import as_dict, as_text
+from devkit.crashes.summary import headline
 from devkit.crashes.symbolizing import SymbolFolders, symbolize
 
 __all__ = [

@@ -8,7 +8,7 @@ import pytest
 
 from devkit.crashes import Crash, as_text, read_crashes
 from devkit.crashes.parts import Part, parts_of
-from devkit.crashes.report import short_name
+from devkit.crashes.summary import short_name
 
 # A symbolized report of clang's runtime on a Linux host, as people paste it: blanks doubled, long templates.
 HOST = (Path(__file__).parents[2] / "data/crashes/asan_host_symbolized.txt").read_text()

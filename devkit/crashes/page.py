@@ -1,0 +1,35 @@
+"""A reading as one HTML page that needs no network, now or in ten years: for colleagues and bug trackers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from devkit import __version__
+from devkit.crashes.model import Reading
+from devkit.crashes.report import as_dict
+from devkit.crashes.summary import headline, summary
+from devkit.results import Finding
+
+
+def as_html(reading: Reading, findings: Sequence[Finding], roots: Sequence[Path]) -> str:
+    """The whole page: everything that the text report has, and all threads."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("devkit.crashes"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    crashes = reading.crashes
+    return environment.get_template("report.html.j2").render(
+        title=headline(crashes[0]) if len(crashes) == 1 else f"{len(crashes)} crashes",
+        data=as_dict(reading, findings, roots),
+        summaries=[summary(crash, roots) for crash in crashes],
+        left_out=reading.folded + reading.expired,
+        version=__version__,
+        made=time.strftime("%Y-%m-%d %H:%M"),
+    )
