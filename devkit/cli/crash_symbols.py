@@ -26,10 +26,13 @@ def built_places(config: Config | None) -> list[Path]:
 def add_lines(crashes: Sequence[Crash], folders: SymbolFolders, config: Config | None) -> None:
     """Put locations into the frames; a tool that is missing or breaks off is a warning."""
     from devkit.crashes import symbolize
-    from devkit.symbols import Symbolizer
+    from devkit.symbols import LineCache, Symbolizer
 
+    symbolizer = Symbolizer(_tool_of_ndk(config), LineCache())
     try:
-        symbolize(crashes, folders, Symbolizer(_tool_of_ndk(config)))
+        symbolize(crashes, folders, symbolizer)
+        for file, why in symbolizer.failed.items():
+            output.current().warn(f"no lines from {file}: {why}")
     except DevkitError as error:
         # The text itself was read, which is worth more than nothing.
         output.current().warn("; ".join([f"frames stay as printed: {error.what}", *error.hints]))

@@ -14,12 +14,13 @@ import typer
 
 from devkit import config as configuration
 from devkit import output, paths
+from devkit.cli import common
 from devkit.cli.crash_symbols import add_lines, built_places
 from devkit.errors import DevkitError, FileError, UsageError
 
 if TYPE_CHECKING:
     from devkit.config import Config
-    from devkit.crashes import Reading
+    from devkit.crashes import Reading, SymbolFolders
     from devkit.results import Finding
 
 app = typer.Typer(rich_markup_mode=None)
@@ -44,6 +45,10 @@ def symbolize(
             "Default: what devkit built.",
         ),
     ] = None,
+    pull: Annotated[
+        bool, typer.Option("--pull", help="Fetch what only the phone has of the files in the stacks.")
+    ] = False,
+    serial: common.Serial = None,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with all of it there, too.")
     ] = None,
@@ -53,7 +58,10 @@ def symbolize(
     Lines come only from files whose build-id is the one printed, or whose name fits where none is printed.
     """
     from devkit import crashes
+    from devkit.crashes.phone_files import kept_files
 
+    if serial is not None and not pull:
+        raise UsageError("--serial goes with --pull: a text is read without a phone")
     if not file:
         raise UsageError(
             "no text to read",
@@ -65,11 +73,13 @@ def symbolize(
     with contextlib.suppress(DevkitError):  # a log can be read outside of any project
         config = configuration.load()
     if any(crash.stacks for crash in reading.crashes):
-        with (
-            crashes.SymbolFolders(_places(symbols, config)) as folders,
-            output.current().progress("looking up source lines", None),
-        ):
-            add_lines(reading.crashes, folders, config)
+        with crashes.SymbolFolders(_places(symbols, config)) as folders:
+            with output.current().progress("looking up source lines", None):
+                for kept in kept_files(reading.crashes):
+                    folders.add(kept)
+                add_lines(reading.crashes, folders, config)
+            if pull:
+                _pull(reading, folders, config, serial)
     roots = [Path.cwd(), *([config.source] if config else [])]
     findings = known.found()
     value = crashes.as_dict(reading, findings, roots)
@@ -77,6 +87,27 @@ def symbolize(
         _write_page(html, file, reading, findings, roots)
         value["html"] = str(html)
     output.current().data(value, crashes.as_text(reading, findings, roots))
+
+
+def _pull(reading: Reading, folders: SymbolFolders, config: Config | None, serial: str | None) -> None:
+    """Fetch what is missing and look again; without a phone the frames stay as they are."""
+    from devkit.cli.symbolize_pull import pull_missing
+    from devkit.crashes.phone_files import missing_files
+
+    missing = missing_files(reading.crashes)
+    if not missing:
+        output.current().note("no frame needs a file of the phone")
+        return
+    try:
+        device = common.pick_device(config or configuration.load(), serial)
+        fetched = pull_missing(device, missing, folders.folder)
+    except DevkitError as error:
+        output.current().warn("; ".join([f"nothing was fetched: {error.what}", *error.hints]))
+        return
+    for file in fetched:
+        folders.add(file)
+    if fetched:
+        add_lines(reading.crashes, folders, config)
 
 
 def _write_page(

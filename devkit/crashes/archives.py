@@ -26,6 +26,10 @@ class Archives:
         self._folder = folder
         self._unpacked: dict[tuple[Path, str], ElfInfo | None] = {}
 
+    def add(self, file: Path) -> None:
+        """One more archive."""
+        self._files.append(file)
+
     def library_at(self, archive: str, offset: int) -> tuple[str, ElfInfo] | None:
         """The library that begins at `offset` bytes in an archive of this name, with its name, or None.
 

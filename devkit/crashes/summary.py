@@ -107,6 +107,10 @@ def steps(crash: Crash, app: str | None = None) -> list[str]:
                 "devkit deploy APP  # the phone ran another build than the one here; then run it again"
             )
         first.append(f"devkit symbolize --symbols DIR  # a folder with the unstripped {name}{wanted}")
+        if own[0].verdict != MISMATCH and (own[0].module or "").startswith("/"):
+            first.append(
+                "devkit symbolize LOG --pull  # fetches the file from the phone: its functions at least"
+            )
     elif own is not None and own[1] is not None and own[1].function and crash.kind != KILLED:
         function = own[1].function.partition("(")[0]
         if function and not function.endswith("::") and " " not in function and "<" not in function:

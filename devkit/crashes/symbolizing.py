@@ -25,6 +25,8 @@ _ABI_MACHINES = {
 class SymbolFolders:
     """The files with symbols on this machine. Use as a context manager: libraries of APKs are unpacked.
 
+    `folder` lives as long as this.
+
     Args:
         places: folders, looked through with all below them, or single files.
         deployed: files on the phone that were put there from here, path on the phone → file here. They need
@@ -48,7 +50,15 @@ class SymbolFolders:
                 else:
                     self.index.add(file)
         self._temporary = tempfile.TemporaryDirectory(prefix="devkit-symbols-")
-        self.archives = Archives(archives, Path(self._temporary.name))
+        self.folder = Path(self._temporary.name)
+        self.archives = Archives(archives, self.folder)
+
+    def add(self, file: Path) -> None:
+        """One more file."""
+        if file.suffix in (".apk", ".zip"):
+            self.archives.add(file)
+        else:
+            self.index.add(file)
 
     def __enter__(self) -> SymbolFolders:
         return self

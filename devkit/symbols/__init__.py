@@ -2,7 +2,9 @@
 
 from devkit.symbols.elf import ElfInfo, is_elf, read_elf
 from devkit.symbols.index import SymbolIndex
+from devkit.symbols.line_cache import LineCache
+from devkit.symbols.location import Location
 from devkit.symbols.strip import Stripper
-from devkit.symbols.symbolizer import Location, Symbolizer
+from devkit.symbols.symbolizer import Symbolizer
 
-__all__ = ["ElfInfo", "Location", "Stripper", "SymbolIndex", "Symbolizer", "is_elf", "read_elf"]
+__all__ = ["ElfInfo", "LineCache", "Location", "Stripper", "SymbolIndex", "Symbolizer", "is_elf", "read_elf"]

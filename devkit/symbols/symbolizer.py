@@ -6,13 +6,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from devkit import process
 from devkit.errors import ToolFailed, ToolMissing
 from devkit.symbols.elf import ElfInfo
+from devkit.symbols.line_cache import LineCache
+from devkit.symbols.location import Location
 
 _TIMEOUT_S = 600.0
 _TRIPLES = {
@@ -25,27 +27,6 @@ _ENVIRONMENT = {"DEBUGINFOD_URLS": "", "LC_ALL": "C"}
 _NO_NAME = ("", "??")
 
 
-@dataclass(frozen=True)
-class Location:
-    """A function, and the line in it, that an address belongs to. `line` and `column` count from 1."""
-
-    function: str | None
-    file: str | None = None
-    line: int | None = None
-    column: int | None = None
-
-    @property
-    def place(self) -> str | None:
-        """`FILE:LINE:COLUMN` as compilers print it; None without a line."""
-        if not self.file or not self.line:
-            return None
-        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
-
-    def as_dict(self) -> dict[str, object]:
-        """As `--json` prints it."""
-        return {"function": self.function, "file": self.file, "line": self.line, "column": self.column}
-
-
 Request = tuple[ElfInfo, int]
 
 
@@ -54,11 +35,17 @@ class Symbolizer:
 
     Args:
         tool: llvm-symbolizer of an NDK; None: one of this machine is looked for, then binutils' addr2line.
+        cache: where answers are kept for the next time.
+
+    Attributes:
+        failed: files that the tool broke off at, with what it said; the others were answered.
     """
 
-    def __init__(self, tool: Path | None = None) -> None:
+    def __init__(self, tool: Path | None = None, cache: LineCache | None = None) -> None:
         self._tool = tool or find_symbolizer()
+        self._cache = cache
         self._known: dict[tuple[Path, int], tuple[Location, ...]] = {}
+        self.failed: dict[Path, str] = {}
 
     def symbolize(self, requests: Iterable[Request]) -> dict[tuple[Path, int], tuple[Location, ...]]:
         """The locations of each address (virtual, of the file), the innermost inlined function first.
@@ -67,25 +54,71 @@ class Symbolizer:
 
         Raises:
             ToolMissing: this machine has no such tool for the file's machine.
-            ToolFailed: the tool broke off.
+            ToolFailed: the tool broke off at every file.
         """
-        new = {(info.path, address): info for info, address in requests}
-        asked = [(info, key[1]) for key, info in new.items() if key not in self._known]
+        wanted = {(info.path, address): info for info, address in requests}
+        files = {info.path: info for info in wanted.values()}
+        if self._cache is not None:
+            for path, info in files.items():
+                for address, locations in self._cache.load(info, self._identity).items():
+                    self._known.setdefault((path, address), locations)
+        asked = [(info, key[1]) for key, info in wanted.items() if key not in self._known]
         if asked:
-            if self._tool is not None:
-                self._known.update(_by_llvm(self._tool, asked))
-            else:
-                self._known.update(_by_addr2line(asked))
-        return {key: self._known.get(key, ()) for key in new}
+            self._known.update(self._ask(asked))
+            if self._cache is not None:
+                self._keep({info.path: info for info, _ in asked})
+        return {key: self._known.get(key, ()) for key in wanted}
+
+    def _ask(self, asked: Sequence[Request]) -> dict[tuple[Path, int], tuple[Location, ...]]:
+        """All in one process; where that breaks off, each file by itself, so that one damaged file is one."""
+        try:
+            return self._answers(asked)
+        except ToolFailed as error:
+            paths = list(dict.fromkeys(info.path for info, _ in asked))
+            if len(paths) == 1:
+                self.failed[paths[0]] = error.what
+                raise
+            found: dict[tuple[Path, int], tuple[Location, ...]] = {}
+            for path in paths:
+                try:
+                    found.update(self._answers([item for item in asked if item[0].path == path]))
+                except ToolFailed as own:
+                    self.failed[path] = own.what
+            if len(self.failed) >= len(paths):
+                raise
+            return found
+
+    def _answers(self, asked: Sequence[Request]) -> dict[tuple[Path, int], tuple[Location, ...]]:
+        return _by_llvm(self._tool, asked) if self._tool is not None else _by_addr2line(asked)
+
+    def _keep(self, files: Mapping[Path, ElfInfo]) -> None:
+        assert self._cache is not None
+        for path, info in files.items():
+            lines = {address: found for (of, address), found in self._known.items() if of == path}
+            if path not in self.failed:
+                self._cache.store(info, self._identity, lines)
+
+    @property
+    def _identity(self) -> str:
+        """Another tool, or another version of it, may name things otherwise."""
+        if self._tool is None:
+            return "addr2line"
+        try:
+            status = self._tool.stat()
+        except OSError:
+            return str(self._tool)
+        return f"{self._tool}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def find_symbolizer() -> Path | None:
-    """llvm-symbolizer of this machine: the one on PATH, else the newest with a version in its name."""
-    plain = shutil.which("llvm-symbolizer")
+    """llvm-symbolizer of this machine, of PATH or beside this Python; else the newest `llvm-symbolizer-N`."""
+    # A virtual environment need not be on PATH for its devkit to run.
+    search = os.pathsep.join([os.environ.get("PATH", ""), os.path.dirname(sys.executable)])
+    plain = shutil.which("llvm-symbolizer", path=search)
     if plain:
         return Path(plain)
     found: list[tuple[int, Path]] = []
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
+    for folder in search.split(os.pathsep):
         try:
             names = os.listdir(folder) if folder else []
         except OSError:

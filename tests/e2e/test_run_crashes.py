@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from devkit.device import Device
-from tests.e2e.support import REPO, Cli, Sim
+from tests.e2e.support import REPO, Cli, Sim, eventually
 
 SOURCE = REPO / "tests/data/tiny/faults.cpp"
 LINES = {
@@ -134,6 +134,43 @@ def test_under_the_debugger(sim: Sim, devkit: Cli, faults: Path) -> None:
     )
     [crash] = ran.data["crashes"]
     assert crash["what"] == "heap-use-after-free" and part(crash, "freed")["line"] == LINES["FREE"]
+
+
+def test_a_file_that_only_the_phone_has(
+    sim: Sim, devkit: Cli, faults: Path, workdir: Path, device: Device
+) -> None:
+    """Asked for with --pull, kept by its build-id, and never taken for another build."""
+    folder = "/data/local/tmp/nur hier/plain"
+    assert devkit("deploy", faults / "plain", "--device-dir", "/data/local/tmp/nur hier").code == 0
+    remote = f"{folder}/plain"
+    device.push_bytes((faults / "plain").read_bytes(), remote)
+    device.shell(["chmod", "755", remote], check=True)
+    device.shell("logcat -c -b crash")
+    assert device.shell(["env", f"LD_LIBRARY_PATH={folder}", remote, "null"]).exit_code == 139
+    assert eventually(lambda: "backtrace" in device.shell("logcat -d -b crash -v threadtime").text)
+    log = workdir / "log.txt"
+    log.write_bytes(device.shell("logcat -d -b crash -v threadtime").stdout)
+    cache = {"XDG_CACHE_HOME": str(workdir / "cache")}
+
+    text = devkit("symbolize", log, **cache).out
+    assert SOURCE.name not in text and "devkit symbolize LOG --pull" in text
+    assert devkit("symbolize", log, "-s", sim.name, **cache).code == 2
+
+    ran = devkit("symbolize", log, "--pull", "-s", f"sim:{sim.name}", "--json", **cache)
+    [crash] = ran.data["crashes"]
+    assert (crash["own"]["function"], crash["own"]["line"]) == ("read_weight(int const*, int)", LINES["READ"])
+    assert "was fetched to" in ran.err and crash["stacks"][0]["frames"][0]["verdict"] == "match"
+    again = devkit("symbolize", log, "--json", **cache).data["crashes"][0]
+    assert again["own"]["line"] == LINES["READ"]  # without the phone
+
+    device.push_bytes((faults / "checked").read_bytes(), remote)
+    other = devkit("symbolize", log, "--pull", "-s", f"sim:{sim.name}", XDG_CACHE_HOME=str(workdir / "b"))
+    assert "is another build by now" in other.err and SOURCE.name not in other.out
+    device.shell(["rm", remote])
+    gone = devkit("symbolize", log, "--pull", "-s", f"sim:{sim.name}", XDG_CACHE_HOME=str(workdir / "b"))
+    assert gone.code == 0 and "was not fetched" in gone.err and "SIGSEGV" in gone.out
+    no_phone = devkit("symbolize", log, "--pull", "-s", "sim:none", XDG_CACHE_HOME=str(workdir / "b"))
+    assert no_phone.code == 0 and "nothing was fetched" in no_phone.err and "SIGSEGV" in no_phone.out
 
 
 SWITCHES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from devkit.crashes import Crash, SymbolFolders, as_text, own_frame, read_crashes, symbolize
 from devkit.crashes.model import MATCH, MISMATCH, UNKNOWN
 from devkit.errors import ToolFailed, ToolMissing, UsageError
-from devkit.symbols import Symbolizer, read_elf, symbolizer
+from devkit.symbols import LineCache, Symbolizer, read_elf, symbolizer
 from devkit.symbols.addresses import address_of_function, mapped_address
 from devkit.symbols.elf_file import ElfFile
 
@@ -259,6 +260,80 @@ def test_one_process_for_all_frames(folder: Path, tmp_path: Path) -> None:
         symbolize(crashes, folders, Symbolizer(counting))
     assert (tmp_path / "calls").read_text() == "x\n"
     check(crashes[0])
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> tuple[Path, Path]:
+    """A symbolizer that writes a line for each call."""
+    real = symbolizer.find_symbolizer()
+    assert real is not None
+    tool, calls = tmp_path / "llvm-symbolizer", tmp_path / "calls"
+    tool.write_text(f'#!/bin/sh\necho x >> "{calls}"\nexec "{real}" "$@"\n')
+    tool.chmod(0o755)
+    calls.touch()
+    return tool, calls
+
+
+def test_the_same_crash_again_asks_nobody(
+    folder: Path, tmp_path: Path, counted: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tool, calls = counted
+    copy = tmp_path / "built/prog"
+    copy.parent.mkdir()
+    shutil.copy2(folder / "built/prog", copy)
+
+    def lines() -> None:
+        crash = tombstone_of(folder, own_id(folder))
+        with SymbolFolders([copy.parent]) as folders:
+            symbolize([crash], folders, Symbolizer(tool, LineCache()))
+        check(crash)
+
+    lines()
+    lines()
+    assert calls.read_text() == "x\n"
+    os.utime(copy, (1, 1))  # another file may be there now
+    lines()
+    assert calls.read_text() == "x\n" * 2
+    [kept] = (tmp_path / "cache/devkit/lines").iterdir()
+    kept.write_bytes(kept.read_bytes()[:-20])
+    lines()
+    assert calls.read_text() == "x\n" * 3
+    shutil.rmtree(tmp_path / "cache")
+    (tmp_path / "cache").write_text("no folder")
+    lines()
+    assert calls.read_text() == "x\n" * 4
+
+
+def test_a_stripped_file_does_not_answer_for_the_other(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for place in ("phone", "built"):
+        crash = tombstone_of(folder, own_id(folder))
+        with SymbolFolders([folder / place]) as folders:
+            symbolize([crash], folders, Symbolizer(None, LineCache()))
+    check(crash)
+
+
+def test_a_file_that_the_tool_breaks_off_at_is_one(folder: Path, tmp_path: Path) -> None:
+    real = symbolizer.find_symbolizer()
+    assert real is not None
+    picky = tmp_path / "llvm-symbolizer"
+    picky.write_text(
+        f'#!/bin/sh\ncat > "{tmp_path}/in"\ngrep -q /other/ "{tmp_path}/in" && exit 139\n'
+        f'exec "{real}" "$@" < "{tmp_path}/in"\n'
+    )
+    picky.chmod(0o755)
+    good = tombstone_of(folder, own_id(folder))
+    other = read_elf(folder / "other/prog").build_id
+    assert other is not None
+    bad = tombstone_of(folder, other)
+    tool = Symbolizer(picky)
+    with SymbolFolders([folder / "built", folder / "other"]) as folders:
+        symbolize([good, bad], folders, tool)
+    check(good)
+    assert list(tool.failed) == [folder / "other/prog"] and not any(f.locations for f in bad.frames)
 
 
 def test_a_symbolizer_older_than_json(folder: Path, tmp_path: Path) -> None:
