@@ -12,6 +12,7 @@ SIGNAL = "signal"
 SANITIZER = "sanitizer"
 KILLED = "killed"
 BACKTRACE = "backtrace"
+PROFILE = "profile"
 
 # Where a frame comes from, which decides what its address is.
 DEBUGGERD = "debuggerd"
@@ -107,7 +108,7 @@ class Crash:
     """One crash, or one process that was killed.
 
     Attributes:
-        kind: SIGNAL, SANITIZER, KILLED or BACKTRACE.
+        kind: SIGNAL, SANITIZER, KILLED, BACKTRACE or PROFILE, which is none.
         signal, code: names: SIGSEGV, SEGV_MAPERR.
         fault_address: None where there is none; hexadecimal as printed, without leading zeros.
         printed_cause: the dump's own `Cause:`.

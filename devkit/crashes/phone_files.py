@@ -45,6 +45,8 @@ def missing_files(crashes: Iterable[Crash]) -> list[Missing]:
 def _is_open(frame: Frame) -> bool:
     if frame.locations or not is_file(frame.module) or not (frame.module or "").startswith("/"):
         return False
+    if frame.pc is None and frame.function_offset is None:
+        return False  # nothing says where in the file it is
     return is_own(frame) or frame.function is None
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from devkit.crashes.causes import cause_of
-from devkit.crashes.model import MATCH, MISMATCH, SANITIZER, UNKNOWN, Crash, Frame, Reading, Stack
+from devkit.crashes.model import MATCH, MISMATCH, PROFILE, SANITIZER, UNKNOWN, Crash, Frame, Reading, Stack
 from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
 from devkit.crashes.parts import parts_of
+from devkit.crashes.profiles import UNNAMED
 from devkit.crashes.summary import headline, short_name, steps, summary
 from devkit.results import Finding
 
@@ -71,7 +72,7 @@ def crash_text(
             threads += 1
             if threads > _MOST_THREADS:
                 continue
-        lines += ["", *_stack(stack)]
+        lines += ["", *(_table(stack) if crash.kind == PROFILE else _stack(stack))]
     if threads > _MOST_THREADS:
         lines += ["", f"  {threads - _MOST_THREADS} more threads: --json has them"]
     return "\n".join(lines)
@@ -131,6 +132,26 @@ def _source(source: Excerpt) -> list[str]:
         f"           {'>' if number == source.line else ' '} {number:>{width}} | {text}"
         for number, text in source.lines
     ]
+
+
+def _table(stack: Stack) -> list[str]:
+    """Rows as they were printed, with names in the place of addresses that have become known."""
+    lines = [f"  {stack.title}:"]
+    for frame in stack.frames:
+        text = frame.text
+        if frame.locations:
+            inner = frame.locations[0]
+            name = " at ".join(filter(None, (short_name(inner.function or ""), inner.place)))
+            unnamed = UNNAMED.search(text)
+            if unnamed is not None:
+                text = text[: unnamed.start()] + name + text[unnamed.end() :]
+            elif inner.place:
+                text += f"  {inner.place}"
+        why = f"  [{frame.note}]" if frame.note and is_own(frame) and frame.function is None else ""
+        if frame.locations and frame.verdict == UNKNOWN:
+            why = "  [build-id unknown]"
+        lines.append(f"    {text}{why}")
+    return lines
 
 
 def _stack(stack: Stack) -> list[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from devkit.crashes.causes import cause_of
-from devkit.crashes.model import BACKTRACE, BARE, KILLED, MISMATCH, SANITIZER, Crash, Frame
-from devkit.crashes.own import Excerpt, excerpt, own_frame
+from devkit.crashes.model import BACKTRACE, BARE, KILLED, MISMATCH, PROFILE, SANITIZER, Crash, Frame
+from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
 from devkit.crashes.parts import PLACED, block_of, parts_of
 from devkit.symbols import Location
 
@@ -39,6 +39,9 @@ def headline(crash: Crash) -> str:
         at = f" at {crash.fault_address}" if crash.fault_address else ""
         thread = f" by thread {crash.thread}" if crash.thread else ""
         return f"{crash.tool}: {crash.what}{at}{access}{thread}{_ids(crash)}"
+    if crash.kind == PROFILE:
+        rows = sum(len(stack.frames) for stack in crash.stacks)
+        return f"a profile of {crash.what}, {rows} {'row' if rows == 1 else 'rows'}"
     if crash.kind == BACKTRACE:
         return "a stack that no report goes with" + _ids(crash)
     signal = crash.signal or "a crash"
@@ -60,7 +63,7 @@ def summary(crash: Crash, roots: Sequence[Path], app: str | None = None) -> list
     told = crash.printed_cause if crash.printed_cause not in (None, "null pointer dereference") else None
     rows.append(Row("cause", f"{told}: {cause.text}" if told else cause.text))
     own = own_frame(crash)
-    if own is not None:
+    if own is not None and crash.kind != PROFILE:
         frame, location = own
         rows.append(Row("where", _where(frame, location), excerpt(location, roots) if location else None))
     block = None
@@ -99,6 +102,9 @@ def steps(crash: Crash, app: str | None = None) -> list[str]:
     if crash.kind == BACKTRACE and all(f.origin == BARE and f.module is None for f in crash.frames):
         first.append("print /proc/self/maps, or dladdr() of each: addresses mean nothing without the map")
     own = own_frame(crash)
+    if crash.kind == PROFILE:
+        open_frames = (f for stack in crash.stacks for f in stack.frames if f.function is None and is_own(f))
+        own = next(((frame, None) for frame in open_frames if not frame.locations), None)
     if own is not None and not own[0].locations:
         name = own[0].library or (own[0].module or "").rpartition("/")[2]
         wanted = f" of build-id {own[0].build_id}" if own[0].build_id else ""
@@ -111,7 +117,7 @@ def steps(crash: Crash, app: str | None = None) -> list[str]:
             first.append(
                 "devkit symbolize LOG --pull  # fetches the file from the phone: its functions at least"
             )
-    elif own is not None and own[1] is not None and own[1].function and crash.kind != KILLED:
+    elif own is not None and own[1] is not None and own[1].function and crash.kind not in (KILLED, PROFILE):
         function = own[1].function.partition("(")[0]
         if function and not function.endswith("::") and " " not in function and "<" not in function:
             first.append(f"devkit debug APP -b {function}")
