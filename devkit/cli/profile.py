@@ -26,6 +26,7 @@ def profile(
     least: reports.LeastShare = 1.0,
     thread: reports.Threads = None,
     event: reports.EventName = None,
+    engine: reports.Engine = None,
 ) -> None:
     """Report on recordings: flame graph, top functions, call tree, source lines, what differs.
 
@@ -36,7 +37,18 @@ def profile(
     config = common.load_config()
     history = History(config.root)
     request = reports.ReportRequest(
-        html, csv, speedscope, firefox, folded, annotate, tree, top, least, tuple(thread or ()), event
+        html,
+        csv,
+        speedscope,
+        firefox,
+        folded,
+        annotate,
+        tree,
+        top,
+        least,
+        tuple(thread or ()),
+        event,
+        tuple(engine or ()),
     )
     if compare is not None:
         before, after = (history.load(name) for name in compare)

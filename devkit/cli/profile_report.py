@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -46,6 +46,10 @@ Threads = Annotated[
 EventName = Annotated[
     str | None, typer.Option("--event", metavar="NAME", help="Which event, where several were counted.")
 ]
+Engine = Annotated[
+    list[Path] | None,
+    typer.Option("--engine", metavar="FILE", help="A saved output, or QNN's profile: its times, too."),
+]
 Show = Annotated[
     str | None, typer.Option("--show", metavar="RUN", help="Record nothing: report on this recording.")
 ]
@@ -72,6 +76,7 @@ class ReportRequest:
     least_percent: float = 1.0
     threads: tuple[str, ...] = ()
     event: str | None = None
+    engine: tuple[Path, ...] = ()
 
 
 def finish(profile: Profile, app: str, history: History, request: ReportRequest, sources: Path) -> None:
@@ -96,6 +101,7 @@ def show(profile: Profile, request: ReportRequest, sources: Path, *, name: str =
     """
     from devkit.profiling import report
     from devkit.profiling.functions import function_rows
+    from devkit.profiling.sections import engine_text
     from devkit.profiling.selection import event_named, only_threads
     from devkit.profiling.tree import build_tree, merge
 
@@ -104,6 +110,11 @@ def show(profile: Profile, request: ReportRequest, sources: Path, *, name: str =
         sink.note(f"merging {len(profile):,} samples")
     if request.threads:
         profile = only_threads(profile, request.threads)
+    if request.engine:
+        from devkit.profiling.engine_times import read_engine_file, with_engine_times
+
+        times = [read_engine_file(path, _qnn_viewer) for path in request.engine]
+        profile = with_engine_times(profile, times)
     event = event_named(profile, request.event)
     merged = merge(profile)
     rows = function_rows(merged, event) if profile.events else []
@@ -128,6 +139,7 @@ def show(profile: Profile, request: ReportRequest, sources: Path, *, name: str =
         parts.append(report.call_tree(build_tree(merged), event, least_share=request.least_percent / 100))
     else:
         parts += [report.thread_table(profile, event), report.top_table(rows, total, most=request.top)]
+        parts += [text] if (text := engine_text(profile)) else []
     if not sink.json_mode:
         for note in profile.meta.notes:
             sink.warn(note)
@@ -174,6 +186,14 @@ def compare(before: Profile, after: Profile, names: tuple[str, str], request: Re
         for note in compared.notes:
             sink.warn(note)
     sink.data(data, "\n".join(parts))
+
+
+def _qnn_viewer() -> tuple[Path, Mapping[str, str]]:
+    from devkit.cli import common
+    from devkit.ndk.qnn_sdk import HOST_TARGET, qnn_sdk_for, tool_environment
+
+    sdk = qnn_sdk_for(common.load_config())
+    return sdk.find_file("qnn-profile-viewer", HOST_TARGET), tool_environment(sdk)
 
 
 def _headline(profile: Profile, total: int, event: int) -> str:

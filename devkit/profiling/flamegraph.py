@@ -16,13 +16,14 @@ from devkit.profiling.tree import Merged, Tree, build_tree, merge
 _SCRIPTS = ("tree.js", "draw.js", "page.js")
 
 
-def render_page(source: Profile | Merged, *, title: str = "", sections: Sequence[str] = ()) -> str:
-    """The page of one profile.
+def render_page(source: Profile | Merged, *, title: str = "") -> str:
+    """The page of one profile; below the graph what the engine and the phone said meanwhile.
 
     Args:
         source: the profile, or what `merge` made of it.
-        sections: HTML that stands below the graph.
     """
+    from devkit.profiling.sections import sections_of
+
     merged = merge(source) if isinstance(source, Profile) else source
     profile = merged.profile
     return _render(
@@ -30,7 +31,7 @@ def render_page(source: Profile | Merged, *, title: str = "", sections: Sequence
         title or shown_command(profile.meta) or "profile",
         [*facts(profile.meta), f"{len(profile):,} samples"],
         profile.meta.notes,
-        sections,
+        sections_of(profile),
         {"mode": "profile"},
     )
 

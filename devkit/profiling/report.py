@@ -106,6 +106,7 @@ def as_dict(rows: Sequence[FunctionRow], profile: Profile, merged: Merged, event
         "recorder": meta.recorder,
         "recorded_at": meta.recorded_at,
         "notes": list(meta.notes),
+        "engine": list(meta.extra.get("engine", ())),
         "samples": len(profile),
         "lost": meta.lost,
         "event": {"name": profile.events[event].name, "unit": profile.events[event].unit, "total": total}

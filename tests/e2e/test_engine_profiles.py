@@ -24,7 +24,10 @@ from tests.support.standin_ndk import make_standin_ndk
 
 SHAPE = REPO / "tests/data/mnn-shape"
 FACTS = DeviceFacts(abi=host_abi(), api_level=35, libc="glibc")
-DEVICE_PROFILES = ("cpu", "opencl", "vulkan", "nnapi", "qnn", "qnn-online", "hexagon", "asan", "bench")
+DEVICE_PROFILES = (
+    "cpu", "opencl", "vulkan", "nnapi", "qnn", "qnn-online", "qnn-profile", "hexagon", "asan", "bench",
+)  # fmt: skip
+TEXT_OPTIONS = ("QNN_SDK_ROOT", "MNN_QNN_CONVERT_MODE", "CMAKE_CXX_FLAGS")
 HOST_PROFILES = ("qnn-tools", "host", "host-asan")
 
 
@@ -89,7 +92,9 @@ def test_a_profile_makes_what_it_promises(source: Path, name: str, notes: Callab
     cache = engine.fileapi.read_cache(result.build_dir)
     for option, value in plan.options.items():
         kind, now = cache[option]
-        assert now == value and (kind == "BOOL" or option in ("QNN_SDK_ROOT", "MNN_QNN_CONVERT_MODE")), option
+        assert now == value and (kind == "BOOL" or option in TEXT_OPTIONS), option
+    if flags := plan.profile.options.get("CMAKE_CXX_FLAGS"):
+        assert result.compile_commands and flags in result.compile_commands.read_text()
     # MNN does not strip a release for the host; all other types are what they promise.
     if plan.build_type.name == "debug" or plan.profile.target == "device":
         assert debug_information(result) == {plan.build_type.symbols}
@@ -481,7 +486,7 @@ def test_memory_that_limits_the_jobs_is_said(
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("devkit build qnn-", {"qnn-online", "qnn-tools"}),
+        ("devkit build qnn-", {"qnn-online", "qnn-profile", "qnn-tools"}),
         ("devkit build la", {"lab"}),
         ("devkit build --type rel", {"release", "relwithdebinfo"}),
         ("devkit run --profile host", {"host", "host-asan"}),

@@ -13,8 +13,8 @@ from devkit.errors import ConfigError, UsageError
 def test_the_built_in_profiles_of_mnn() -> None:
     profiles = load_profiles("mnn")
     assert set(profiles) == {
-        "cpu", "opencl", "vulkan", "nnapi", "qnn", "qnn-online", "qnn-tools", "hexagon",
-        "host", "asan", "host-asan", "bench",
+        "cpu", "opencl", "vulkan", "nnapi", "qnn", "qnn-online", "qnn-profile", "qnn-tools",
+        "hexagon", "host", "asan", "host-asan", "bench",
     }  # fmt: skip
     cpu, opencl, host = profiles["cpu"], profiles["opencl"], profiles["host"]
     assert cpu.target == "device" and cpu.needs == ("ndk>=21",)
