@@ -13,6 +13,7 @@ EXPECTED_SKIPS: tuple[str, ...] = (
     "slow: runs with script/test --all",
     "only root can start a server for another user",
     "this machine has no address but loopback",
+    "Linux perf is not here",
 )
 
 

@@ -21,11 +21,11 @@ from devkit.sim.services import PhoneFacts, Service, Sockets
 from devkit.sim.users import SHELL_ID, ShellWorld, become_shell, user_of
 
 APPLETS_SOCKET = "applets"
-_FD_COUNT = 4
+_FD_COUNT, _MOST_FDS = 4, 5
 _EXIT_FAILED = 1
 
-# Arguments without the program's name, and the environment → exit code.
-Applet = Callable[[list[str], Mapping[str, str]], int]
+# One start of it → exit code.
+Applet = Callable[["Call"], int]
 
 
 def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]], world: ShellWorld) -> Service:
@@ -41,11 +41,12 @@ def applets_service(applets: Callable[[PhoneFacts], Mapping[str, Applet]], world
         known = applets(facts)
 
         def body(call: Call) -> int:
-            applet = known.get(call.name)
+            # What was pushed may hold a version behind its name.
+            applet = known.get(call.name) or known.get(call.name.partition("-")[0])
             if applet is None:
                 os.write(2, f"{call.name}: no such applet\n".encode())
                 return 127
-            return applet(call.arguments, call.environment)
+            return applet(call)
 
         def become_caller(pid: int) -> None:
             if user_of(pid) == SHELL_ID:
@@ -63,13 +64,17 @@ class Call:
         pid: of the program that waits.
         connection: to it; its end is the program's.
 
-    `at_end` is called when the program has died before its work was done.
+    `at_end` is called when the program has died before its work was done, `on_signal` with the number of
+    each signal that it passes on.
     """
 
     def __init__(self, pid: int, connection: socket.socket) -> None:
         self.pid = pid
         self.connection = connection
         self.at_end: Callable[[], None] = lambda: None
+        # Of simpleperf: where it says that it has started.
+        self.told_fd = -1
+        self.on_signal: Callable[[int], None] = lambda number: None
         words = _read(pid, "cmdline").split(b"\0")[:-1]
         self.name = os.path.basename(os.fsdecode(words[0])) if words else ""
         self.arguments = [os.fsdecode(word) for word in words[1:]]
@@ -105,7 +110,7 @@ def _work(connection: socket.socket, body: Callable[[Call], int], prepare: Calla
         if fds:
             call = Call(pid, connection)
             prepare(pid)
-            _take_files(fds)
+            call.told_fd = _take_files(fds)
             threading.Thread(target=_end_with, args=(call,), daemon=True).start()
             code = body(call)
     except BrokenPipeError:
@@ -125,28 +130,29 @@ def _work(connection: socket.socket, body: Callable[[Call], int], prepare: Calla
 def _receive_files(connection: socket.socket) -> list[int]:
     """The caller's standard files and its working directory; empty when it sends none."""
     fds = array.array("i")
-    data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_FD_COUNT * fds.itemsize))
+    data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_MOST_FDS * fds.itemsize))
     for level, kind, content in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             fds.frombytes(content)
-    return list(fds) if data and len(fds) == _FD_COUNT else []
+    return list(fds) if data and len(fds) >= _FD_COUNT else []
 
 
-def _take_files(fds: list[int]) -> None:
-    """Make the caller's files this process's."""
+def _take_files(fds: list[int]) -> int:
+    """Make the caller's files this process's; one that came beside them is handed out, else -1."""
     for target, fd in enumerate(fds[:3]):
         os.dup2(fd, target)
     os.fchdir(fds[3])
-    for fd in fds:
+    for fd in fds[:_FD_COUNT]:
         if fd > 2:
             os.close(fd)
+    return fds[_FD_COUNT] if len(fds) > _FD_COUNT else -1
 
 
 def _end_with(call: Call) -> None:
     """End this process when the program that waits for it does."""
     try:
-        while call.connection.recv(1):
-            pass
+        while number := call.connection.recv(1):
+            call.on_signal(number[0])
     except OSError:
         pass
     call.at_end()

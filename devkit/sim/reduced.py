@@ -43,7 +43,7 @@ from devkit.sim.users import ShellWorld
 # Of the phone's scripts those that work anywhere; everything else is this machine's.
 SCRIPTS = ("date", "getprop", "setprop", "ps", "pgrep", "pidof", "uptime", "which")
 # Programs of the phone whose work its services do.
-APPLETS = ("logcat", "log")
+APPLETS = ("logcat", "log", "simpleperf")
 CRASH_LIBRARY = "libdevkit_crash.so"
 SHELL = "/bin/sh"
 PROPERTY = "ro.devkit.confinement"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from devkit.sim.applets import Applet, applets_service
+from devkit.sim.applets import Applet, Call, applets_service
 from devkit.sim.crashes.service import LinkCheck, tombstoned_service
 from devkit.sim.linker.check import LinkService
 from devkit.sim.logs import logcat
 from devkit.sim.logs.logd import logd_service
 from devkit.sim.memory_killer import lmkd_service
 from devkit.sim.services import PhoneFacts, Service
+from devkit.sim.simpleperf import tool as simpleperf
 from devkit.sim.su import su_service
 from devkit.sim.users import ShellWorld
 
@@ -32,10 +33,13 @@ def services_of(facts: PhoneFacts, world: ShellWorld) -> list[Service]:
 def _applets(facts: PhoneFacts) -> Mapping[str, Applet]:
     user_build = facts.properties.get("ro.build.type") == "user"
 
-    def run_logcat(arguments: list[str], environment: Mapping[str, str]) -> int:
-        return logcat.main(arguments, environment, api_level=facts.api_level, user_build=user_build)
+    def run_logcat(call: Call) -> int:
+        return logcat.main(call.arguments, call.environment, api_level=facts.api_level, user_build=user_build)
 
-    return {"logcat": run_logcat}
+    def run_simpleperf(call: Call) -> int:
+        return simpleperf.main(call, facts.properties)
+
+    return {"logcat": run_logcat, "simpleperf": run_simpleperf}
 
 
 def _link_check(facts: PhoneFacts) -> LinkCheck:

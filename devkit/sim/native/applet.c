@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of /system/bin whose work is done by a service of the phone (logcat, su, ...): hands over its
-// standard files and working directory, waits, and ends as the service says. `log` needs no service.
+// standard files and working directory, waits, and ends as the service says. `log` needs no service. A
+// recorder (simpleperf) does not die of the signals that end a recording, but passes them on.
 #include "raw.h"
 
 enum {
@@ -8,11 +9,24 @@ enum {
     O_RDWR = 2,
     O_PATH = 010000000,
     FD_COUNT = 4,
+    MOST_FDS = 5,
     LOG_MAIN = 0,
     LOG_MAX_PAYLOAD = 4068,
     LOG_HEADER_BYTES = 11,
     CLOCK_REALTIME = 0,
     MAX_PATH_BYTES = 4096,
+    SIGHUP = 1,
+    SIGINT = 2,
+    SIGTERM = 15,
+    SIG_IGN = 1,
+    SIG_BLOCK = 0,
+    SIGNAL_INFO_BYTES = 128,
+    POLLIN = 1,
+};
+
+struct pollfd {
+    int fd;
+    short wanted, found;
 };
 
 static void say(const char *text) { CALL(SYS_write, 2, text, length(text), 0, 0, 0); }
@@ -112,14 +126,47 @@ static int write_log(int count, char **arguments, char **environment) {
 
 // ---- everything else
 
-static int run_by_service(const char *name, char **environment) {
+// A descriptor that yields the signals which end a recording. A hang-up that is ignored stays ignored.
+static int take_signals(void) {
+    u64 action[4] = {0, 0, 0, 0};
+    u64 set = 1UL << (SIGINT - 1) | 1UL << (SIGTERM - 1);
+    CALL(SYS_rt_sigaction, SIGHUP, 0, action, sizeof set, 0, 0);
+    if (action[0] != SIG_IGN) set |= 1UL << (SIGHUP - 1);
+    CALL(SYS_rt_sigprocmask, SIG_BLOCK, &set, 0, sizeof set, 0, 0);
+    return (int)CALL(SYS_signalfd4, -1, &set, sizeof set, 02000000, 0, 0);
+}
+
+// Returns when the service has something to say.
+static void pass_signals_on(int fd, int signals) {
+    for (;;) {
+        struct pollfd both[2] = {{fd, POLLIN, 0}, {signals, POLLIN, 0}};
+        if (CALL(SYS_ppoll, both, 2, 0, 0, 0, 0) < 0 || both[0].found) return;
+        u8 info[SIGNAL_INFO_BYTES];
+        if (both[1].found && read_some(signals, info, sizeof info) == sizeof info) send_all(fd, info, 1);
+    }
+}
+
+// simpleperf writes STARTED into a descriptor and closes it: the service does, so that it is open nowhere else.
+static int told_descriptor(char **arguments) {
+    for (; *arguments; arguments++) {
+        if (!equal(*arguments, "--start_profiling_fd") || !arguments[1]) continue;
+        int fd = 0;
+        for (const char *digit = arguments[1]; *digit >= '0' && *digit <= '9' && fd < 1 << 20; digit++)
+            fd = fd * 10 + (*digit - '0');
+        return fd;
+    }
+    return -1;
+}
+
+static int run_by_service(const char *name, char **arguments, char **environment) {
     int fd = connect_service(environment, equal(name, "su") ? "su" : "applets", SOCK_STREAM);
     if (fd < 0) {
         say(name);
         say(": its service does not answer\n");
         return 1;
     }
-    int fds[FD_COUNT];
+    int fds[MOST_FDS], told = -1;
+    u64 count = FD_COUNT;
     for (int i = 0; i < 3; i++) {
         fds[i] = i;
         if (CALL(SYS_fcntl, i, F_GETFD, 0, 0, 0, 0) < 0)
@@ -127,20 +174,25 @@ static int run_by_service(const char *name, char **environment) {
     }
     fds[3] = (int)CALL(SYS_openat, AT_FDCWD, ".", O_PATH, 0, 0, 0);
     if (fds[3] < 0) fds[3] = (int)CALL(SYS_openat, AT_FDCWD, "/", O_PATH, 0, 0, 0);
+    if (starts_with(name, "simpleperf")) told = told_descriptor(arguments);
+    if (told > 2 && CALL(SYS_fcntl, told, F_GETFD, 0, 0, 0, 0) >= 0) fds[count++] = told;
     struct {
         u64 size;
         int level, type;
-        int fds[FD_COUNT];
-    } control = {16 + sizeof fds, SOL_SOCKET, SCM_RIGHTS, {fds[0], fds[1], fds[2], fds[3]}};
+        int fds[MOST_FDS + 1];
+    } control = {16 + count * sizeof(int), SOL_SOCKET, SCM_RIGHTS, {0}};
+    copy(control.fds, fds, count * sizeof(int));
     struct iovec part = {"A", 1};
     struct msghdr message;
     clear(&message, sizeof message);
     message.parts = &part;
     message.part_count = 1;
     message.control = &control;
-    message.control_length = sizeof control;
+    message.control_length = 16 + ((count * sizeof(int) + 7) & ~7UL);
     // Arguments and environment are read out of /proc by the service.
     if (CALL(SYS_sendmsg, fd, &message, MSG_NOSIGNAL, 0, 0, 0) != 1) return 1;
+    if (count > FD_COUNT) CALL(SYS_close, told, 0, 0, 0, 0, 0);
+    if (starts_with(name, "simpleperf")) pass_signals_on(fd, take_signals());
     u8 answer[2];
     for (u64 got = 0; got < sizeof answer;) {
         i64 piece = read_some(fd, answer + got, sizeof answer - got);
@@ -159,7 +211,7 @@ __attribute__((used)) static void run(u64 *stack) {
     char **arguments = (char **)(stack + 1);
     const char *name = count > 0 ? base_name(arguments[0]) : "";
     char **environment = arguments + count + 1;
-    leave(equal(name, "log") ? write_log(count, arguments, environment) : run_by_service(name, environment));
+    leave(equal(name, "log") ? write_log(count, arguments, environment) : run_by_service(name, arguments, environment));
 }
 
 #if defined(__x86_64__)

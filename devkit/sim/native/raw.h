@@ -15,6 +15,7 @@ enum {
     SYS_sigaltstack = 131, SYS_prctl = 157, SYS_gettid = 186, SYS_clock_gettime = 228,
     SYS_exit_group = 231, SYS_tgkill = 234, SYS_openat = 257, SYS_readlinkat = 267,
     SYS_rt_tgsigqueueinfo = 297, SYS_utimensat = 280, SYS_clock_nanosleep = 230,
+    SYS_rt_sigprocmask = 14, SYS_ppoll = 271, SYS_signalfd4 = 289,
 };
 static inline i64 sys6(i64 n, i64 a, i64 b, i64 c, i64 d, i64 e, i64 f) {
     i64 result;
@@ -34,6 +35,7 @@ enum {
     SYS_sigaltstack = 132, SYS_prctl = 167, SYS_gettid = 178, SYS_clock_gettime = 113,
     SYS_exit_group = 94, SYS_tgkill = 131, SYS_openat = 56, SYS_readlinkat = 78,
     SYS_rt_tgsigqueueinfo = 240, SYS_utimensat = 88, SYS_clock_nanosleep = 115,
+    SYS_rt_sigprocmask = 135, SYS_ppoll = 73, SYS_signalfd4 = 74,
 };
 static inline i64 sys6(i64 n, i64 a, i64 b, i64 c, i64 d, i64 e, i64 f) {
     register i64 x8 __asm__("x8") = n;
