@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output, paths
-from devkit.cli import common, qnn_docs, qnn_explain, qnn_export, qnn_inspect, qnn_libs
+from devkit.cli import common, qnn_docs, qnn_explain, qnn_export, qnn_inspect, qnn_libs, qnn_net_run
 from devkit.errors import CheckFailed, ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ app.command("libs", epilog=qnn_libs.EXAMPLE)(qnn_libs.libs)
 app.command("inspect", epilog=qnn_inspect.EXAMPLE)(qnn_inspect.inspect)
 app.command("docs", epilog=qnn_docs.EXAMPLE)(qnn_docs.docs)
 app.command("explain", epilog=qnn_explain.EXAMPLE)(qnn_explain.explain)
+app.command("net-run", epilog=qnn_net_run.EXAMPLE)(qnn_net_run.net_run)
 app.command("export", epilog=qnn_export.EXAMPLE)(qnn_export.export)
 
 

@@ -1,0 +1,227 @@
+"""`devkit qnn net-run`: one's own graph on a phone's backends, compared with a reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from devkit import output, paths, process
+from devkit.cli import common
+from devkit.errors import EXIT_CHECK_FAILED, DeployError, DeviceError, ToolMissing, UsageError
+
+if TYPE_CHECKING:
+    from devkit.qnn.net_run.arrays import Tolerance
+    from devkit.qnn.net_run.phone import Ran
+
+EXAMPLE = (
+    "Example: devkit qnn net-run --example demo; devkit qnn net-run demo/matmul.onnx --input demo/input.raw "
+    "--reference demo/reference.npy --on cpu,gpu,htp; devkit qnn net-run model.onnx --input a.npy --offline"
+)
+
+
+def net_run(
+    model: Annotated[
+        Path | None,
+        typer.Argument(metavar="[MODEL]", help="An .onnx, a converter's .cpp, a model library or context."),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="FILE[,FILE]", help="One inference: .raw, .npy; or a list (.txt)."),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option("--reference", metavar="[NAME=]FILE", help="What comes out: .npy, .raw; repeatable."),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="cpu,gpu,htp", help="Backends (default: all three).")
+    ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="HTP: compile here, the phone loads a context binary.")
+    ] = False,
+    tolerance: Annotated[
+        float | None, typer.Option(min=0, metavar="X", help="Largest error instead of the backend's own.")
+    ] = None,
+    output_type: Annotated[
+        str, typer.Option("--output-type", metavar="f4|f2|…", help="Type of the outputs' values.")
+    ] = "f4",
+    profiling: Annotated[
+        str | None, typer.Option(metavar="basic|detailed", help="Profiling level of qnn-net-run.")
+    ] = None,
+    converter: Annotated[
+        list[str] | None,
+        typer.Option("--converter", metavar="WORD", help="A word for the converter; repeatable."),
+    ] = None,
+    more: Annotated[
+        list[str] | None, typer.Option("--extra", metavar="WORD", help="A word for qnn-net-run; repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="For all that is made (devkit-out/net-run).")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, metavar="S", help="End a run after this many seconds.")
+    ] = None,
+    example: Annotated[
+        Path | None,
+        typer.Option("--example", metavar="DIR", help="Write the articles' matrix product there and stop."),
+    ] = None,
+    serial: common.Serial = None,
+    sdk: Annotated[str | None, typer.Option("--sdk", metavar="VERSION|PATH", help="SDK to use.")] = None,
+    dry_run: common.DryRun = False,
+) -> None:
+    """Convert a graph, run it on the phone's CPU, GPU and NPU with qnn-net-run, compare outputs.
+
+    Exit code 1 when a backend fails or differs from the reference; 125 when nothing could be run.
+    """
+    from devkit.qnn.net_run import phone
+
+    if example is not None:
+        _write_example(paths.expand_user(example))
+        return
+    if model is None or not inputs:
+        raise UsageError("MODEL and --input say what to run", hints=["devkit qnn net-run --example demo"])
+    if profiling not in (None, *phone.PROFILING):
+        raise UsageError(f"--profiling cannot be {profiling!r}", hints=["--profiling detailed"])
+    _run(
+        paths.expand_user(model).absolute(),
+        phone.parse_inputs(inputs),
+        phone.parse_references(reference or ()),
+        phone.known_backends(on or "cpu,gpu,htp"),
+        chosen=on is not None,
+        offline=offline,
+        tolerance=_tolerance(tolerance),
+        output_type=output_type,
+        profiling=profiling,
+        converter=converter or [],
+        more=more or [],
+        out=out,
+        timeout=timeout,
+        serial=serial,
+        sdk=sdk,
+        dry_run=dry_run,
+    )
+
+
+def _run(  # one argument for each option
+    model: Path, inferences: list[list[Any]], references: list[Any], backends: list[str], *, chosen: bool,
+    offline: bool, tolerance: Tolerance | None, output_type: str, profiling: str | None, converter: list[str],
+    more: list[str], out: Path | None, timeout: float | None, serial: str | None, sdk: str | None,
+    dry_run: bool,
+) -> None:  # fmt: skip
+    from devkit.cli.qnn import _find
+    from devkit.ndk.qnn_sets import target_for
+    from devkit.qnn.net_run import host, phone
+    from devkit.qnn.net_run.arrays import TYPES
+
+    if output_type not in TYPES:
+        raise UsageError(
+            f"--output-type cannot be {output_type!r}", evidence=f"it is one of {', '.join(TYPES)}"
+        )
+    config, found = common.load_config(serial=serial), _find(sdk)
+    device = common.pick_device(config, serial)
+    target = target_for(found, device.abi, device.libc)
+    work = out.absolute() if out is not None else config.root / "devkit-out/net-run" / model.stem
+    is_context = host.kind_of(model) == host.CONTEXT
+    if (offline or is_context) and backends != ["htp"]:
+        if chosen and set(backends) != {"htp"}:
+            raise UsageError("a context binary runs on HTP alone", hints=["--on htp"])
+        backends = ["htp"]
+    soc = phone.phone_soc(config, device) if offline and not is_context else None
+    made = host.plan_model(
+        found, model, work, target, soc=soc,
+        python=host.converter_interpreter(found), more=converter,
+    )  # fmt: skip
+    if dry_run:
+        lines = [process.show(step.argv) for step in made.steps]
+        lines.append(f"push and run {made.file.name} on {', '.join(backends)} of {device.serial}")
+        output.current().data({"steps": lines, "backends": backends, "work": str(work)}, "\n".join(lines))
+        return
+    _make_folder(config, work)
+    host.make(config, found, made, work)
+    mappings = phone.stage_inputs(inferences, work)
+    results: list[Ran] = []
+    for backend in backends:
+        try:
+            prepared = phone.prepare(
+                config, device, found, made, backend, mappings, profiling=profiling, more=more
+            )
+        except (ToolMissing, DeviceError, DeployError) as error:
+            if chosen:
+                raise
+            results.append(phone.Ran(backend, "not possible", why=error.what, hints=error.hints))
+            continue
+        output.current().note(f"running on {backend}")
+        results.append(
+            phone.run(
+                device, prepared, backend, work / backend, references,
+                tolerance=tolerance, dtype=output_type, timeout_s=timeout,
+            )
+        )  # fmt: skip
+    output.current().data({"model": str(model), "results": [r.as_dict() for r in results]}, _text(results))
+    if any(ran.state in ("failed", "differs") for ran in results) or all(
+        ran.state == "not possible" for ran in results
+    ):
+        raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _make_folder(config: Any, work: Path) -> None:
+    from devkit.errors import FileError
+    from devkit.runtime.request import make_output_folder
+
+    make_output_folder(config, work)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{work} cannot be made", evidence=error.strerror) from None
+
+
+def _write_example(folder: Path) -> None:
+    from devkit.qnn.net_run.example import write_example
+
+    made = write_example(folder)
+    words: list[str | Path] = [
+        "devkit",
+        "qnn",
+        "net-run",
+        made.model,
+        "--input",
+        made.input,
+        "--reference",
+        made.reference,
+    ]
+    files = {"model": made.model, "input": made.input, "reference": made.reference}
+    data = {name: str(file) for name, file in files.items()}
+    output.current().data(data, "\n".join([*data.values(), f"  {process.show(words)}"]))
+
+
+def _tolerance(given: float | None) -> Tolerance | None:
+    from devkit.qnn.net_run.arrays import Tolerance
+
+    return Tolerance(given, 0.0) if given is not None else None
+
+
+def _text(results: list[Ran]) -> str:
+    rows: list[tuple[str, ...]] = []
+    lines = []
+    for ran in results:
+        for one in ran.comparisons:
+            allowed = one.tolerance
+            rows.append(
+                (
+                    ran.backend,
+                    one.output,
+                    f"{one.max_abs:.3g}" if one.max_abs is not None else "-",
+                    f"{one.mean_abs:.3g}" if one.mean_abs is not None else "-",
+                    f"{allowed.absolute:g} + {allowed.relative:g}·|x|" if allowed else "-",
+                    "ok" if one.within else one.problem or f"differs, most at value {one.worst}",
+                )
+            )
+        if not ran.comparisons:
+            rows.append((ran.backend, f"{len(ran.outputs)} files", "-", "-", "-", ran.state))
+        if ran.why:
+            lines.append(f"{ran.backend}: {ran.state}: {ran.why}")
+            lines += [f"  try: {hint}" for hint in ran.hints]
+    folders = [f"{ran.backend}: {ran.folder}" for ran in results if ran.folder and ran.outputs]
+    table = output.table(rows, ("BACKEND", "OUTPUT", "MAX ERROR", "MEAN", "ALLOWED", "VERDICT"))
+    return "\n".join([table.rstrip("\n"), *lines, *folders])

@@ -1,0 +1,131 @@
+"""`devkit qnn net-run` on the virtual phone: the articles' matrix product, from ONNX to a verdict."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from pathlib import Path
+
+import pytest
+
+from devkit.device import Device
+from tests.e2e.support import Cli, Sim
+from tests.support.qnn_net_run import VERSION, net_run_sdk
+
+PLACE = "/data/local/tmp/网 run"
+K1 = Path(__file__).parents[1] / "data/cases/K1/run.log"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return net_run_sdk(tmp_path_factory.mktemp("SDK 版") / VERSION)
+
+
+@pytest.fixture
+def demo(workdir: Path, devkit: Cli, sdk: Path, sim: Sim, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("QNN_SDK_ROOT", "QAIRT_SDK_ROOT", "STANDIN_FAIL"):
+        monkeypatch.delenv(name, raising=False)
+    (workdir / "devkit.yaml").write_text(f"device: {{dir: '{PLACE}', soc: SM8650}}\nqnn: {{path: '{sdk}'}}\n")
+    made = devkit("qnn", "net-run", "--example", "演 demo")
+    assert made.code == 0, made.err
+    return workdir / "演 demo"
+
+
+def words(demo: Path) -> list[str]:
+    return [
+        str(demo / "matmul.onnx"),
+        "--input",
+        str(demo / "input.raw"),
+        "--reference",
+        str(demo / "reference.npy"),
+    ]
+
+
+def test_the_articles_matrix_product(
+    devkit: Cli, demo: Path, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = workdir / "calls"
+    monkeypatch.setenv("STANDIN_LOG", str(log))
+    plan = devkit("qnn", "net-run", *words(demo), "--dry-run")
+    assert plan.code == 0 and " --input_network " in plan.out and "push and run libmatmul.so" in plan.out, (
+        plan.err
+    )
+    assert not (workdir / "devkit-out").exists() and not log.exists()
+    ran = devkit("qnn", "net-run", *words(demo), "--json", "--profiling", "basic")
+    assert ran.code == 0, ran.err + ran.out
+    results = {one["backend"]: one for one in ran.data["results"]}
+    assert {name: one["state"] for name, one in results.items()} == dict.fromkeys(("cpu", "gpu", "htp"), "ok")
+    errors = {name: one["comparisons"][0]["max_abs"] for name, one in results.items()}
+    assert errors["cpu"] < 1e-4 < errors["htp"] < 0.05
+    assert any("profiling-data" in path for path in results["htp"]["outputs"])
+    assert log.read_text().split() == ["qnn-onnx-converter", "qnn-model-lib-generator"]
+    # HTP is no CPU: what passes depends on what is allowed.
+    strict = devkit("qnn", "net-run", *words(demo), "--on", "htp", "--tolerance", "1e-6")
+    assert strict.code == 1 and "differs, most at value" in strict.out
+    # Compiled here for the phone's chip; nothing is converted a second time.
+    offline = devkit("qnn", "net-run", *words(demo), "--offline", "--on", "htp")
+    assert offline.code == 0 and "  ok" in offline.out, offline.err + offline.out
+    assert log.read_text().split()[2:] == ["qnn-context-binary-generator"]
+    context = workdir / "devkit-out/net-run/matmul/context/matmul.bin"
+    assert b"soc_type=SM8650;arch=75;" in context.read_bytes()
+    again = devkit("qnn", "net-run", context, *words(demo)[1:], "--json")
+    assert again.code == 0 and [one["backend"] for one in again.data["results"]] == ["htp"], again.err
+
+
+def test_several_inferences_and_outputs_that_are_wrong(devkit: Cli, demo: Path, workdir: Path) -> None:
+    other = workdir / "零 zero.raw"
+    other.write_bytes(bytes(512))
+    (workdir / "list.txt").write_text("演" + " demo/input.raw\n")  # a blank is a separator there
+    refused = devkit("qnn", "net-run", demo / "matmul.onnx", "--input", "list.txt")
+    assert refused.code == 2 and "does not exist" in refused.err
+    reference = ["--reference", str(demo / "reference.npy")]
+    ran = devkit(
+        "qnn", "net-run", demo / "matmul.onnx", "--on", "cpu", "--input", f"A:={demo / 'input.raw'}",
+        "--input", other, *reference, *reference, "--json",
+    )  # fmt: skip
+    assert ran.code == 1, ran.err
+    first, second = ran.data["results"][0]["comparisons"]
+    assert first["within"] and not second["within"] and second["max_abs"] > 1
+    short = workdir / "short.raw"
+    short.write_bytes(array("f", [1.0]).tobytes())
+    ran = devkit("qnn", "net-run", *words(demo)[:-1], short, "--on", "cpu")
+    assert ran.code == 1 and "64 values, the reference short.raw has 1" in ran.out
+    ran = devkit("qnn", "net-run", demo / "matmul.onnx", "--input", short, "--on", "cpu")
+    assert ran.code == 1 and "cpu: failed" in ran.out
+
+
+def test_a_failing_tool_and_a_failing_phone(devkit: Cli, demo: Path, device: Device, workdir: Path) -> None:
+    ran = devkit("qnn", "net-run", *words(demo), "--on", "cpu", STANDIN_FAIL="qnn-onnx-converter")
+    assert ran.code == 125 and "qnn-onnx-converter failed (no matmul.cpp was made)" in ran.err
+    assert "Error: something is wrong with the graph" in ran.err
+    # The phone's own Stub of an old version: the first line is the cause.
+    device.push_bytes(K1.read_bytes(), "/data/local/tmp/k1.log")
+    ran = devkit(
+        "qnn",
+        "net-run",
+        *words(demo),
+        "--on",
+        "htp",
+        "--extra=--fail",
+        "--extra=/data/local/tmp/k1.log",
+        "--json",
+    )
+    assert ran.code == 1, ran.err
+    (one,) = ran.data["results"]
+    assert one["state"] == "failed" and "Stub lib id mismatch" in one["why"], json.dumps(one)
+    device.shell(["rm", "/data/local/tmp/k1.log"], check=True)
+
+
+def test_a_context_for_another_chip_never_travels(
+    devkit: Cli, demo: Path, sdk: Path, workdir: Path, device: Device
+) -> None:
+    options = b"soc_type=SM8750;arch=79;num_nsps=1;l2tcm_kb=0;vtcm_size=8388608;"
+    newer = workdir / "newer.bin"
+    newer.write_bytes(b"\0\0\0\2".ljust(820, b"\0") + b"v2.43.0.260110120000_1" + b"\0" * 9000 + options)
+    ran = devkit("qnn", "net-run", newer, "--input", demo / "input.raw")
+    assert ran.code == 125 or "was made by a newer QNN" in ran.out, ran.out
+    assert "newer.bin was made by a newer QNN than the libraries that would load it" in ran.err + ran.out
+    place = f"{PLACE}/net-run-htp/newer.bin"
+    assert device.stat([place])[place] is None
