@@ -36,6 +36,11 @@ def explain(
     soc: Annotated[
         str | None, typer.Option(metavar="CHIP", help="The phone's chip (SM8650), for these checks.")
     ] = None,
+    phone: Annotated[
+        str | None,
+        typer.Option("--phone", metavar="APP|DIR", help="Check on the phone, in this app's folder there."),
+    ] = None,
+    serial: common.Serial = None,
 ) -> None:
     """Explain a log of QNN, or of MNN's generate_llm_qnn.py, or one error code; no phone is needed.
 
@@ -47,19 +52,51 @@ def explain(
     from devkit.qnn.knowledge import is_code, look_up
 
     if is_code(what):
-        if files is not None or soc is not None:
-            raise UsageError("--files and --soc belong to a log, not to a code")
+        if files is not None or soc is not None or phone is not None:
+            raise UsageError("--files, --phone and --soc belong to a log, not to a code")
         code = look_up(what)
         if code.name is None:
             code = _by_headers(code)
         output.current().data(code.as_dict(), _code_text(code))
         return
     chips, facts = known_chip(soc)
+    if phone is not None:
+        if files is not None or soc is not None:
+            raise UsageError("--phone looks at the phone's own files and chip: leave out --files and --soc")
+        found = _on_phone(what, phone, serial, chips)
+        output.current().data(found.as_dict(), _text(found, looked=True))
+        if found.status == "failed":
+            raise typer.Exit(EXIT_CHECK_FAILED)
+        return
     inventory = take_inventory(paths.expand_user(files)) if files is not None else None
     found = explain_log(chunks(what), inventory=inventory, soc=facts, chips=chips)
     output.current().data(found.as_dict(), _text(found, looked=inventory is not None))
     if found.status == "failed":
         raise typer.Exit(EXIT_CHECK_FAILED)
+
+
+def _on_phone(log: str, place: str, serial: str | None, chips: dict[str, Chip]) -> LogExplanation:
+    """Explain a log with what lies on the phone now."""
+    import posixpath
+
+    from devkit.device.soc import soc_of
+    from devkit.qnn.explain import explain_log
+    from devkit.qnn.phone_look import look_at_phone
+
+    config = common.load_config(serial=serial)
+    device = common.pick_device(config, serial)
+    folder = place
+    if not place.startswith("/"):
+        folder = posixpath.join(device.writable_dir(config.device.dir), place)
+    app = config.apps.get(place)
+    return explain_log(
+        chunks(log),
+        soc=soc_of(device, config),
+        chips=chips,
+        phone=look_at_phone(device, folder),
+        abi=device.abi,
+        env=app.env if app else None,
+    )
 
 
 def known_chip(name: str | None) -> tuple[dict[str, Chip], SocFacts | None]:
@@ -129,7 +166,10 @@ def _text(found: LogExplanation, *, looked: bool) -> str:
     if found.checks:
         lines += ["", "checked by devkit:", *(f"  {line}" for line in check_lines(found.checks))]
     elif found.first is not None and not looked and any(cause.checks for cause in found.first.causes):
-        lines += ["", "--files DIR (what was pushed) and --soc CHIP let devkit check these causes itself"]
+        lines += [
+            "",
+            "--phone APP, or --files DIR (what was pushed) with --soc CHIP, lets devkit check these itself",
+        ]
     if found.others:
         lines += ["", "also:"]
         for other in found.others:

@@ -38,11 +38,17 @@ class Surroundings:
         soc: the phone's chip.
         wanted_arch: Hexagon architecture whose Skel a log asks for: "v73".
         expected: build id that a log says the library has.
+        abi: of the phone's programs; anything but a phone's own has no DSP (virtual phones).
     """
 
     soc: SocFacts | None = None
     wanted_arch: str | None = None
     expected: str | None = None
+    abi: str = PHONE_ABI
+
+    @property
+    def is_phone(self) -> bool:
+        return self.abi == PHONE_ABI
 
     @property
     def arch(self) -> str | None:
@@ -135,6 +141,8 @@ def _skel(inventory: Inventory, against: Surroundings) -> Iterator[Check]:
 
 def _partner(inventory: Inventory, against: Surroundings, part: str, folder: str) -> Iterator[Check]:
     """libQnnHtp.so wants a Stub (for the CPU) and a Skel (for the DSP) of the phone's architecture."""
+    if not against.is_phone:
+        return
     htp = inventory.named("libQnnHtp.so")
     others = inventory.parts("Skel" if part == "Stub" else "Stub")
     if htp is None and not others:
@@ -193,11 +201,11 @@ def _abi(inventory: Inventory, against: Surroundings) -> Iterator[Check]:
                 continue
             yield Check("abi", BROKEN, f"{name} is for {elf.describe}, a Skel is Hexagon code",
                         str(library.path), "take the one in lib/hexagon-v##/unsigned")  # fmt: skip
-        elif elf.abi != PHONE_ABI:
+        elif elf.abi != against.abi:
             if elf.machine == MACHINE:
                 continue  # an op package's half for the DSP, or libQnnSystem.so of hexagon-v##
-            yield Check("abi", BROKEN, f"{name} is for {elf.describe}, a phone wants {PHONE_ABI}",
-                        str(library.path), f"build it for {PHONE_ABI}")  # fmt: skip
+            yield Check("abi", BROKEN, f"{name} is for {elf.describe}, a phone wants {against.abi}",
+                        str(library.path), f"build it for {against.abi}")  # fmt: skip
         else:
             continue
         wrong += 1

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from devkit.ndk.qnn_version import short_version
-from devkit.qnn.checks import BROKEN, WARNING, Check, Surroundings, check_chip, run_checks
+from devkit.qnn.checks import BROKEN, PHONE_ABI, WARNING, Check, Surroundings, check_chip, run_checks
 from devkit.qnn.export_log import ExportLog
 from devkit.qnn.knowledge import Cause, causes_of, known_kinds
 from devkit.qnn.model_graphs import find_graphs
+from devkit.qnn.phone_look import PhoneFiles, check_phone
 from devkit.results import FAILED, NOTE, OK, Finding, OutputReader, Report
 from devkit.results.lines import LineFeeder
 
@@ -77,6 +78,9 @@ def explain_log(
     inventory: Inventory | None = None,
     soc: SocFacts | None = None,
     chips: dict[str, Chip] | None = None,
+    phone: PhoneFiles | None = None,
+    abi: str = PHONE_ABI,
+    env: Mapping[str, str] | None = None,
 ) -> LogExplanation:
     """Read a log of a run or of MNN's export script.
 
@@ -85,7 +89,11 @@ def explain_log(
         inventory: the files that ran; lets devkit run the checks that the causes name.
         soc: the phone's chip.
         chips: the table that soc_id and dsp_arch of an export are held against.
+        phone: what lies on the phone; its inventory is that of the app's folder.
+        abi: of the phone's programs.
+        env: variables that the app was started with.
     """
+    inventory = phone.inventory if phone is not None else inventory
     reader, feeder, scan, export = OutputReader(), LineFeeder(), _Scan(), ExportLog()
     number = 0
 
@@ -108,9 +116,14 @@ def explain_log(
     consequences = [f for f in found if f.consequence]
     first = next(iter(failed or causes or [f for f in consequences if f.severity == FAILED]), None)
     explained = Explained(first, causes_of(first.kind, first.values)) if first else None
-    against = Surroundings(soc, wanted, (first.values.get("expected") if first else None) or scan.version)
+    against = Surroundings(
+        soc, wanted, (first.values.get("expected") if first else None) or scan.version, abi
+    )
     checks = check_chip(against, files=inventory is not None)
     checks += _checked(explained, inventory, against) if inventory is not None else []
+    checks += check_phone(phone, against) if phone is not None else []
+    for name, value in (env or {}).items():
+        scan.line(f"{name}={value}", 0)
     return LogExplanation(
         status=FAILED if any(f.severity == FAILED for f in found) else WARNING if causes else OK,
         first=explained,
@@ -139,12 +152,9 @@ class _Scan:
             name, value = path["name"], path["value"].strip("'\"")
             if ":" in value and ";" not in value:
                 hint = f"{name}='{value.replace(':', ';')}'   (quoted: `;` ends a command)"
-                self.separators.append(
-                    Check(
-                        "separator", BROKEN,
-                        f"{name} separates folders by `;`, not by `:` (line {number})", hint=hint,
-                    )
-                )  # fmt: skip
+                place = f"line {number}" if number else "env: in devkit.yaml"
+                text = f"{name} separates folders by `;`, not by `:` ({place})"
+                self.separators.append(Check("separator", BROKEN, text, hint=hint))
 
 
 def _merged(report: Report, export: ExportLog) -> Iterator[Finding]:

@@ -111,7 +111,7 @@ def take_inventory(place: Path) -> Inventory:
             if facts is not None:
                 contexts.append(Context(path, path.stat().st_size, facts))
         elif is_qnn_name(path.name):
-            libraries.append(Library(path, path.stat().st_size, None, None, *_part(path.name)))
+            libraries.append(Library(path, path.stat().st_size, None, None, *part_of(path.name)))
     return Inventory(place, tuple(libraries), tuple(contexts))
 
 
@@ -144,9 +144,10 @@ def _library(path: Path) -> Library:
         elf: ElfInfo | None = read_elf(path)
     except FileError:
         elf = None
-    return Library(path, path.stat().st_size, build_id, elf, *_part(path.name))
+    return Library(path, path.stat().st_size, build_id, elf, *part_of(path.name))
 
 
-def _part(name: str) -> tuple[str | None, str | None]:
+def part_of(name: str) -> tuple[str | None, str | None]:
+    """Architecture and part of a Stub's or Skel's name: ("v75", "Stub")."""
     found = _PART.fullmatch(name)
     return (f"v{found['arch']}", found["part"]) if found else (None, None)
