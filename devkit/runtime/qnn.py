@@ -142,7 +142,13 @@ def plan_qnn(
     libraries = {remote: path for remote, path in own.items() if is_qnn_name(path.name)}
     if app.backend != "none":
         return _plan(config, device, app.backend, program, options, own, libraries)
-    check_by_hand(libraries, has_dsp=device.libc == "bionic")
+    if libraries:
+        from devkit.device.soc import KNOWN, soc_of
+
+        # A phone's properties are known by now: it costs no round trip where they decide.
+        soc = soc_of(device, config) if any(p.name == "libQnnHtp.so" for p in libraries.values()) else None
+        certain = soc if soc is not None and soc.state == KNOWN else None
+        check_by_hand(libraries, has_dsp=device.libc == "bionic", contexts=_contexts(own), soc=certain)
     if f"apps.{app.name}.backend" in config.values or libraries or not _opens_qnn(options):
         return None
     try:

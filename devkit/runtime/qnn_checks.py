@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 QNN_MANIFEST = ".devkit-qnn.json"
 _STUB = re.compile(r"libQnnHtpV(\d+)Stub\.so")
+_SKEL = re.compile(r"libQnnHtpV(\d+)Skel\.so")
 _HINT = "backend: htp in devkit.yaml sends the set of one SDK"
 # For each QNN library that is not of the set: the build id inside it, else its SHA-256. Those of the set were
 # compared by the deployment: nothing reads 90 MB at every start.
@@ -36,15 +37,23 @@ for f in libQnn*.so lib*HtpPrepare.so; do
 done"""
 
 
-def check_by_hand(libraries: Mapping[str, Path], *, has_dsp: bool) -> None:
-    """QNN libraries that the user sends without naming a backend: of one version, and complete.
+def check_by_hand(
+    libraries: Mapping[str, Path],
+    *,
+    has_dsp: bool,
+    contexts: Mapping[str, ContextFacts] | None = None,
+    soc: SocFacts | None = None,
+) -> None:
+    """QNN libraries that the user sends without naming a backend: of one version, complete, for this chip.
 
     Args:
         libraries: by their path on the phone.
-        has_dsp: whether the phone may have a Hexagon, which needs a Stub.
+        has_dsp: whether the phone may have a Hexagon, which needs a Stub and a Skel.
+        contexts: context binaries that travel along, by their path on the phone.
+        soc: the phone's chip, where it is certain.
 
     Raises:
-        DeployError: they are not.
+        DeployError: they are not; names the file.
     """
     build_ids = {remote: build_id for remote, path in libraries.items() if (build_id := read_build_id(path))}
     if len(set(build_ids.values())) > 1:
@@ -54,12 +63,50 @@ def check_by_hand(libraries: Mapping[str, Path], *, has_dsp: bool) -> None:
             hints=["take all of them from one SDK", _HINT],
         )
     names = {path.name for path in libraries.values()}
-    if has_dsp and "libQnnHtp.so" in names and not any(_STUB.fullmatch(name) for name in names):
+    listed = "\n".join(str(path) for path in libraries.values())
+    if "libQnnHtp.so" not in names:
+        return
+    if has_dsp:
+        _check_parts(names, listed, soc)
+    if contexts and "libQnnSystem.so" not in names:
         raise DeployError(
-            "libQnnHtp.so travels without libQnnHtpV##Stub.so",
-            evidence="the program would take the phone's own, of another version\n"
-            + "\n".join(str(path) for path in libraries.values()),
-            hints=[_HINT, "or add the Stub of the same SDK to `files:`"],
+            f"{next(iter(contexts))} travels without libQnnSystem.so, which reads context binaries",
+            evidence=listed,
+            hints=[_HINT, "or add libQnnSystem.so of the same SDK to `files:`"],
+        )
+    if not contexts and not names & {"libQnnHtpPrepare.so", "libHtpPrepare.so"}:
+        output.current().warn(
+            "libQnnHtp.so travels without libQnnHtpPrepare.so: only context binaries can be run"
+        )
+    build_id = next(iter(build_ids.values()), None)
+    arch = soc.dsp_arch if soc else None
+    for remote, facts in (contexts or {}).items():
+        if build_id and _numbers(short_version(facts.build_id)) > _numbers(short_version(build_id)):
+            raise _too_new(remote, facts, short_version(build_id), "under `files:`")
+        if facts.arch and arch and int(facts.arch[1:]) > int(arch[1:]):
+            raise _other_chip(remote, facts, arch, soc)
+
+
+def _check_parts(names: set[str], listed: str, soc: SocFacts | None) -> None:
+    """libQnnHtp.so wants a Stub and a Skel of one Hexagon, the phone's."""
+    stubs = {found[1] for name in names if (found := _STUB.fullmatch(name))}
+    skels = {found[1] for name in names if (found := _SKEL.fullmatch(name))}
+    whose = "the program would take the phone's own, of another version\n"
+    for there, others, part in ((stubs, skels, "Stub"), (skels, stubs, "Skel")):
+        if not there or others - there:
+            number = next(iter(sorted(others - there)), "##")
+            raise DeployError(
+                f"libQnnHtp.so travels without libQnnHtpV{number}{part}.so",
+                evidence=whose + listed,
+                hints=[_HINT, f"or add the {part} of the same SDK to `files:`"],
+            )
+    arch = soc.dsp_arch if soc else None
+    if arch is not None and arch[1:] not in stubs:
+        raise DeployError(
+            f"libQnnHtpV{arch[1:]}Stub.so is missing: the phone has Hexagon {arch}, the files are for "
+            + ", ".join(f"v{number}" for number in sorted(stubs)),
+            evidence=listed,
+            hints=[_HINT, f"or take the Stub and Skel of {arch} from the same SDK"],
         )
 
 
@@ -104,32 +151,38 @@ def check_contexts(contexts: Mapping[str, ContextFacts], files: QnnSet, soc: Soc
     """
     for remote, facts in contexts.items():
         if _numbers(short_version(facts.build_id)) > _numbers(files.version):
-            raise DeployError(
-                f"{remote} was made by a newer QNN than the libraries that would load it",
-                evidence=f"it is of {facts.build_id}, they are of {files.version} ({files.sdk.path})",
-                hints=[
-                    "qnn.version in devkit.yaml picks the SDK",
-                    f"or export it again with {files.version}",
-                ],
-            )
+            raise _too_new(remote, facts, files.version, str(files.sdk.path))
         if facts.arch is None or files.arch is None:
             continue
         chip = soc.chip.chip if soc and soc.chip else "the phone's chip"
         if int(facts.arch[1:]) > int(files.arch[1:]):
-            raise DeployError(
-                f"{remote} is for Hexagon {facts.arch} ({facts.soc}), the phone has {files.arch} ({chip})",
-                evidence=f"context binary of QNN {facts.build_id}",
-                hints=[
-                    f"export it again for soc_model {soc.soc_model if soc else '…'}, dsp_arch {files.arch}",
-                    "or take the phone it was made for: -s SERIAL",
-                ],
-            )
+            raise _other_chip(remote, facts, files.arch, soc)
         if facts.arch != files.arch:
             output.current().warn(
                 f"{remote} is for Hexagon {facts.arch} ({facts.soc}), {chip} has {files.arch}"
             )
         elif facts.vtcm_mb and soc and soc.vtcm_mb and facts.vtcm_mb > soc.vtcm_mb:
             output.current().warn(f"{remote} wants {facts.vtcm_mb} MB of VTCM, {chip} has {soc.vtcm_mb} MB")
+
+
+def _too_new(remote: str, facts: ContextFacts, version: str, place: str) -> DeployError:
+    return DeployError(
+        f"{remote} was made by a newer QNN than the libraries that would load it",
+        evidence=f"it is of {facts.build_id}, they are of {version} ({place})",
+        hints=["qnn.version in devkit.yaml picks the SDK", f"or export it again with {version}"],
+    )
+
+
+def _other_chip(remote: str, facts: ContextFacts, arch: str, soc: SocFacts | None) -> DeployError:
+    chip = soc.chip.chip if soc and soc.chip else "the phone's chip"
+    return DeployError(
+        f"{remote} is for Hexagon {facts.arch} ({facts.soc}), the phone has {arch} ({chip})",
+        evidence=f"context binary of QNN {facts.build_id}",
+        hints=[
+            f"export it again for soc_model {soc.soc_model if soc else '…'}, dsp_arch {arch}",
+            "or take the phone it was made for: -s SERIAL",
+        ],
+    )
 
 
 def check_on_phone(

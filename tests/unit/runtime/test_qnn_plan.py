@@ -106,8 +106,9 @@ def test_a_build_with_qnn_gets_the_set_unless_the_app_says_otherwise(
     assert plan("{chat: {backend: none}}", MNN_QNN="ON") is None
     assert plan("{chat: }") is None and plan("{chat: }", MNN_QNN="ON", MNN_QNN_CONVERT_MODE="ON") is None
     # Who sends libraries by hand is not overruled.
-    htp, stub = (sdk / f"lib/aarch64-android/libQnnHtp{name}.so" for name in ("", "V75Stub"))
-    assert plan(f"{{chat: {{files: ['{htp}', '{stub}']}}}}", MNN_QNN="ON") is None
+    own = [str(sdk / f"lib/aarch64-android/libQnnHtp{name}.so") for name in ("", "V75Stub", "Prepare")]
+    own.append(str(sdk / "lib/hexagon-v75/unsigned/libQnnHtpV75Skel.so"))
+    assert plan(f"{{chat: {{files: {own}}}}}", MNN_QNN="ON") is None
     assert not capsys.readouterr().err
     # Nobody has asked for an NPU by name: a phone without one runs the program all the same.
     assert plan("{chat: }", chip="SM9999", MNN_QNN="ON") is None
@@ -171,7 +172,7 @@ def test_k1_libraries_by_hand(sdk: Path, tmp_path: Path) -> None:
     skel = sdk / "lib/hexagon-v75/unsigned/libQnnHtpV75Skel.so"
     htp, system, stub = (folder / f"lib{name}.so" for name in ("QnnHtp", "QnnSystem", "QnnHtpV75Stub"))
     assert "missing Stub is found before the run" in K1["pre_check"]
-    with pytest.raises(DeployError, match="travels without libQnnHtpV##Stub") as caught:
+    with pytest.raises(DeployError, match="travels without libQnnHtpV75Stub") as caught:
         planned(sdk, backend="none", files=(htp, system, skel))
     assert "the phone's own, of another version" in (caught.value.evidence or "")
     assert planned(sdk, backend="none", files=(htp, system, stub, skel)) is None
@@ -182,6 +183,37 @@ def test_k1_libraries_by_hand(sdk: Path, tmp_path: Path) -> None:
     # With a backend the set is complete; the old one would take its place.
     with pytest.raises(DeployError, match=r"libQnnHtpV75Stub\.so under `files:` is not of the QNN SDK"):
         planned(sdk, files=(old,))
+
+
+def test_libraries_by_hand_are_complete_and_for_the_phone(
+    sdk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = sdk / "lib/aarch64-android"
+    htp, system, prepare, stub = (
+        folder / f"lib{name}.so" for name in ("QnnHtp", "QnnSystem", "QnnHtpPrepare", "QnnHtpV75Stub")
+    )
+    skel = sdk / "lib/hexagon-v75/unsigned/libQnnHtpV75Skel.so"
+    graph = context(tmp_path / "g.bin")
+    refused = {
+        "travels without libQnnHtpV##Stub": (htp, system),
+        "travels without libQnnHtpV75Skel": (htp, system, stub),
+        r"g\.bin travels without libQnnSystem": (htp, stub, skel, graph),
+        "made by a newer QNN": (htp, system, stub, skel, context(tmp_path / "n.bin", "v2.52.0.261001000000")),
+        "is for Hexagon v79": (htp, system, stub, skel, context(tmp_path / "o.bin", arch=79, soc="SM8750")),
+    }
+    for what, files in refused.items():
+        with pytest.raises(DeployError, match=what) as caught:
+            planned(sdk, backend="none", files=files)
+        assert caught.value.exit_code == 125
+    with pytest.raises(DeployError, match=r"libQnnHtpV73Stub\.so is missing: the phone has Hexagon v73"):
+        planned(sdk, chip="SM8550", backend="none", files=(htp, system, stub, skel))
+    # A chip that is not certain proves nothing.
+    assert planned(sdk, chip="SM9999", backend="none", files=(htp, system, stub, skel, graph)) is None
+    capsys.readouterr()
+    assert planned(sdk, backend="none", files=(htp, prepare, stub, skel)) is None
+    assert "Prepare" not in capsys.readouterr().err
+    assert planned(sdk, backend="none", files=(htp, system, stub, skel)) is None
+    assert "only context binaries can be run" in capsys.readouterr().err
 
 
 def test_c3_a_skel_travels_and_is_no_android_library(sdk: Path) -> None:
