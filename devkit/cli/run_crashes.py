@@ -91,13 +91,14 @@ class RunCrashes:
 
     def _read(self, buffers: Sequence[str]) -> list[Record]:
         from devkit.logcat.follow import Follower
+        from devkit.logcat.reading import Entries
         from devkit.logcat.source import PhoneLog
 
         source = PhoneLog(self._device, buffers, ends=True)
         now_ns = source.look().now_ns
         ran_s = time.monotonic() - self._began + _SLACK_S
         since_ns = now_ns - int(ran_s * 1e9) if now_ns else None
-        follower = Follower(source, since_ns=since_ns, ends=True)
+        follower = Follower(source, Entries(), since_ns=since_ns, ends=True)
         return [record for records, _ in follower.batches() for record in records]
 
     def _is_mine(self, crash: Crash) -> bool:
