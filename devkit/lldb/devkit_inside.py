@@ -47,6 +47,25 @@ def devkit_stopped(debugger, command, exe_ctx, result, internal_dict):
         result.SetError("the phone's lldb-server was reached, but the process is not there")
 
 
+def devkit_client(debugger, command, exe_ctx, result, internal_dict):
+    """Compare this LLDB, which may be an editor's own, with the phone's lldb-server.
+
+    The argument is the server's major version.
+    """
+    words = lldb.SBDebugger.GetVersionString().split()
+    own = words[words.index("version") + 1].split(".")[0] if "version" in words[:-1] else ""
+    server = command.strip()
+    if own.isdigit() and own != server:
+        result.AppendWarning(
+            "this LLDB is version "
+            + own
+            + ", the phone's lldb-server is "
+            + server
+            + ": they may not understand "
+            "each other. lldb.server in devkit.yaml names a server of version " + own
+        )
+
+
 def devkit_launch(debugger, command, exe_ctx, result, internal_dict):
     """Launch the target's program through a server that was started without one.
 
@@ -286,5 +305,5 @@ def _write():
 
 
 def __lldb_init_module(debugger, internal_dict):
-    for name in ("stopped", "launch", "arrive", "finish"):
+    for name in ("stopped", "client", "launch", "arrive", "finish"):
         debugger.HandleCommand(f"command script add -f devkit_inside.devkit_{name} devkit-{name}")

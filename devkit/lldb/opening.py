@@ -53,6 +53,7 @@ class Opener:
     def __init__(self, device: Device, tools: LldbTools, request: DebugRequest) -> None:
         self._device = device
         self._request = request
+        self._tools = tools
         self._server = push_server(device, tools, request.device_dir)
         self.version_clash = version.version_clash(device, tools, self._server)
         if self.version_clash:
@@ -91,6 +92,10 @@ class Opener:
         preloaded.remember_refusal(self._device, reason)
         self._preloads = True
         return True
+
+    def server_major(self) -> int | None:
+        """lldb-server's major version, for a debugger of which devkit knows nothing."""
+        return version.server_major(self._device, self._tools, self._server)
 
     @property
     def serves_restarts(self) -> bool:

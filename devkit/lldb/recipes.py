@@ -144,12 +144,18 @@ def recorded_connect_commands(script: SessionScript) -> list[str]:
     return [*([load] if load not in connect else []), *connect, hook, "process continue"]
 
 
-def adapter_files(script: SessionScript) -> dict[str, list[str]]:
-    """The commands of a session by file, for an adapter that sets breakpoints in between and continues."""
+def adapter_files(script: SessionScript, server_major: int | None = None) -> dict[str, list[str]]:
+    """The commands of a session by file, for an adapter that sets breakpoints in between and continues.
+
+    Args:
+        server_major: lldb-server's version, with which the adapter's LLDB compares its own.
+    """
+    load, *process = _asynchronous_process_commands(script)
+    compare = [f"devkit-client {server_major}"] if server_major is not None else []
     return {
         SETTINGS_FILE: setting_commands(script),
         TARGET_FILE: target_commands(script),
-        PROCESS_FILE: _asynchronous_process_commands(script),
+        PROCESS_FILE: [load, *compare, *process],
     }
 
 

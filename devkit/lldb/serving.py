@@ -59,7 +59,7 @@ def serve(device: Device, tools: LldbTools, request: DebugRequest, folder: Path)
             while first or opener.is_prepared_ahead or _somebody_comes(listener, folder):
                 with opener.open(folder, output.current().raw, listener) as session:
                     if first:
-                        _write_commands(session.script, folder)
+                        _write_commands(session.script, folder, opener.server_major())
                         output.current().raw(f"{recipes.READY}{where}\n".encode())
                     if not _keep(session, folder, CLIENT_TIMEOUT_S if first else RESTART_S):
                         return
@@ -165,8 +165,8 @@ def _somebody_comes(listener: socket.socket, folder: Path) -> bool:
     return False
 
 
-def _write_commands(script: recipes.SessionScript, folder: Path) -> None:
-    for name, commands in recipes.adapter_files(script).items():
+def _write_commands(script: recipes.SessionScript, folder: Path, server_major: int | None) -> None:
+    for name, commands in recipes.adapter_files(script, server_major).items():
         paths.write_atomically(folder / name, recipes.session_file(commands), mode=0o600)
 
 

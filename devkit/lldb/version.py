@@ -63,6 +63,26 @@ def version_clash(device: Device, tools: LldbTools, server: str) -> str | None:
     return f"LLDB is version {ours}, lldb-server is {theirs}: they may not understand each other"
 
 
+def server_major(device: Device, tools: LldbTools, server: str) -> int | None:
+    """The major version of the lldb-server that was pushed; asked once for each file, None when unknown.
+
+    Args:
+        server: its path on the phone.
+    """
+    file = paths.cache_dir() / "lldb-versions.json"
+    key = _identity(tools.server)
+    known = _read(file)
+    if key not in known:
+        try:
+            major = remote_major(device, server)
+        except DevkitError:
+            return None
+        known = {**known, key: [major]}
+        if major is not None:
+            paths.write_atomically(file, json.dumps(known))
+    return known[key][0]
+
+
 def _identity(path: Path) -> str:
     status = path.stat()
     return f"{path}:{status.st_size}:{status.st_mtime_ns}"

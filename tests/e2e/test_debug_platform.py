@@ -108,14 +108,16 @@ def test_an_editors_adapter_and_its_restarts(
     steps = {"config": commands, "breakpoints": points, "stops": 2, "then": "continue", "restarts": 2}
     plan.write_text(json.dumps(steps), "utf-8")
     script = REPO / "tests/tools/codelldb_like.py"
-    subprocess.run(
+    done = subprocess.run(
         [lldb, "--no-lldbinit", "--batch", "-o", f'command script import "{script}"'],
         env={**os.environ, "F5_PLAN": str(plan), "F5_REPORT": str(report)},
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=90, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=90, check=False,
     )  # fmt: skip
     found = json.loads(report.read_text("utf-8"))
     assert found["error"] is None, found
     assert [stop["frames"][0][1:] for stop in found["stops"]] == points * 6 and found["exit"] == 7
+    told = "this LLDB is version 19, the phone's lldb-server is 23" in done.stdout.decode()
+    assert told == lldb.endswith("lldb-19")
     assert served.wait(15) == 0
     served.stdout.close()
     assert not folder.exists()

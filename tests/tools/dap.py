@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ class DapFailed(Exception):
 class DapClient:
     """One adapter as a child process. A context manager."""
 
-    def __init__(self, adapter: str | Path) -> None:
+    def __init__(
+        self, adapter: str | Path, *, env: Mapping[str, str] | None = None, timeout_s: float = TIMEOUT_S
+    ) -> None:
         self._argv = [str(adapter)]
+        self._env = {**os.environ, **(env or {})}
+        self._timeout_s = timeout_s
         self._sequence = 0
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._waiting: list[dict[str, Any]] = []
@@ -29,7 +34,11 @@ class DapClient:
 
     def __enter__(self) -> DapClient:
         self._child = subprocess.Popen(
-            self._argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            self._argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=self._env,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -75,9 +84,11 @@ class DapClient:
                 return self._waiting.pop(index)
         while True:
             try:
-                received = self._messages.get(timeout=TIMEOUT_S)
+                received = self._messages.get(timeout=self._timeout_s)
             except queue.Empty:
-                raise DapFailed(f"the adapter says nothing for {TIMEOUT_S:g} s; {self.output}") from None
+                raise DapFailed(
+                    f"the adapter says nothing for {self._timeout_s:g} s; {self.output}"
+                ) from None
             if received is None:
                 raise DapFailed(f"the adapter has ended; {self.output}")
             if wanted(received):

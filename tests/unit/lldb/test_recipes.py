@@ -95,6 +95,7 @@ def test_an_adapter_runs_the_same_commands() -> None:
     assert settings + target == recipes.setup_commands(SCRIPT)
     # The adapter continues by itself, and would do so too early after a command that does not wait.
     assert process[-1] == "devkit-stopped gdb-remote 127.0.0.1:4711"
+    assert recipes.adapter_files(SCRIPT, 23)[recipes.PROCESS_FILE][1:] == ["devkit-client 23", process[-1]]
     launched = replace(SCRIPT, launch_plan=Path("/a b/launch.json"))
     assert recipes.adapter_files(launched)[recipes.PROCESS_FILE] == recipes.process_commands(launched)
     named = recipes.adapter_commands('/w "x"/d')
