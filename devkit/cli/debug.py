@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common, debug_presets, debug_self_test, debug_symbols, debug_vscode, live_crashes
+from devkit.cli import (
+    common,
+    debug_presets,
+    debug_sanitized,
+    debug_self_test,
+    debug_symbols,
+    debug_vscode,
+    live_crashes,
+)
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -173,6 +181,7 @@ def debug(
         platform=platform,
         device_program=prepared.plan.program_path,
     )
+    request = debug_sanitized.with_sanitizer(request)
     tools = lldb.find_tools(config, device)
     if print_commands:
         from devkit.runtime.manual import adb_words
@@ -195,14 +204,18 @@ def debug(
         )
     else:
         runtime.deploy_app(device, prepared)
+    # LLDB shows signals itself; a sanitizer's report only comes along in what the program prints.
+    crashes = live_crashes.of_app(
+        config, prepared, mine=lambda crash: crash.kind == "sanitizer", editor=serve is not None
+    )
     if serve is not None:
-        lldb.serve(device, tools, request, serve)
+        with contextlib.closing(crashes):
+            lldb.serve(device, tools, request, serve, crashes.output)
         return
     request = dataclasses.replace(request, pending=debug_symbols.pending(prepared, request))
-    # LLDB shows signals itself; a sanitizer's report only comes along in what the program prints.
-    crashes = live_crashes.of_app(config, prepared, mine=lambda crash: crash.kind == "sanitizer")
     with contextlib.closing(crashes):
         result = lldb.debug(device, tools, request, show=not sink.json_mode, on_output=crashes.output)
+    result = debug_sanitized.at_its_report(request, result, crashes.found)
     if batch is not None:
         debug_symbols.warn_about_breakpoints(result, name, args or ())
     if sink.json_mode:

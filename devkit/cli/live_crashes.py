@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def of_app(
-    config: Config, prepared: PreparedApp, *, mine: Callable[[Crash], bool] = lambda crash: True
+    config: Config,
+    prepared: PreparedApp,
+    *,
+    mine: Callable[[Crash], bool] = lambda crash: True,
+    editor: bool = False,
 ) -> LiveCrashes:
     """The crashes of an app that stands on the phone: its files there are known."""
     from devkit.symbols import is_elf
@@ -28,7 +32,7 @@ def of_app(
     folder = prepared.plan.folder
     deployed = {posixpath.join(folder, f.remote): f.local for f in prepared.plan.files if is_elf(f.local)}
     places = list(dict.fromkeys(deployed.values()))
-    return LiveCrashes(config, places, deployed, app=prepared.local.app.name, mine=mine)
+    return LiveCrashes(config, places, deployed, app=prepared.local.app.name, mine=mine, editor=editor)
 
 
 class LiveCrashes:
@@ -40,6 +44,7 @@ class LiveCrashes:
         app: for the commands that are proposed; None: it is not known.
         json_rows: with --json each crash is a line of the output at once.
         mine: whether a crash is of interest.
+        editor: begin with a line as compilers write them, which editors make a link and list as a problem.
 
     Attributes:
         found: all crashes, in order, for --json.
@@ -54,6 +59,7 @@ class LiveCrashes:
         app: str | None = None,
         json_rows: bool = False,
         mine: Callable[[Crash], bool] = lambda crash: True,
+        editor: bool = False,
     ) -> None:
         self._config = config
         self._places = places
@@ -61,6 +67,7 @@ class LiveCrashes:
         self._app = app
         self._json_rows = json_rows
         self._mine = mine
+        self._editor = editor
         self._watch: CrashWatch | None = None
         self._folders: SymbolFolders | None = None
         self.found: list[Crash] = []
@@ -116,10 +123,17 @@ class LiveCrashes:
                 sink.rows([{"crash": crash_dict(crash, self._roots(), self._app)}], "")
             return
         sys.stdout.flush()  # the crash itself, which comes first
-        text = f"\n{crash_text(crash, self._roots(), self._app)}\n\n"
+        text = f"\n{self._link(crash)}{crash_text(crash, self._roots(), self._app)}\n\n"
         if sys.stderr.isatty():
             text = text.replace("\n", "\r\n")  # the program may have the terminal in raw mode
         sink.raw(text.encode("utf-8", "replace"), stderr=True)
+
+    def _link(self, crash: Crash) -> str:
+        from devkit.crashes import headline, own_frame
+
+        own = own_frame(crash) if self._editor else None
+        place = own[1].place if own is not None and own[1] is not None else None
+        return f"{place}: error: {headline(crash)}\n" if place else ""
 
     def _add_lines(self, crash: Crash) -> None:
         from devkit.cli.crash_symbols import add_lines, built_places

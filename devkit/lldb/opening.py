@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from devkit.device import Device
     from devkit.lldb.request import DebugRequest
     from devkit.lldb.tools import LldbTools
+    from devkit.runtime.run import Launch
 
 PLAN_FILE, REFUSED_FILE = "launch.json", "refused"
 
@@ -60,7 +61,10 @@ class Opener:
             output.current().warn(f"{self.version_clash}; {version.PIN_HINT}")
         self._sysroot = mini_sysroot(device, read_elf(request.program).interpreter)
         # A reduced phone lives where address randomization often cannot be switched off.
-        self._waits = request.launch is not None and (request.stdin is not None or device.is_reduced)
+        self._waits = request.launch is not None and (
+            # What a sanitizer reports is read here.
+            request.stdin is not None or device.is_reduced or request.sanitizer is not None
+        )
         self._preloads = request.input_by == "preload"
         if request.input_by == "auto" and self._waits and (said := preloaded.known_refusal(device)):
             output.current().detail(f"this phone did not launch onto a terminal ({said}): preloading instead")
@@ -208,8 +212,9 @@ class Opener:
         stack.enter_context(way)
         output.current().note(f"LLDB's platform {way.plugin} at {way.url}")
         terminal = None
-        if request.stdin is not None:
+        if request.stdin is not None or request.sanitizer is not None:
             terminal = stack.enter_context(self._terminal(stack, on_output))
+        if request.stdin is not None and terminal is not None:
             stack.enter_context(Typing(request.stdin, terminal))
         environment = self._environment() if launch is not None else {}
         mode = PlatformMode(
@@ -259,8 +264,14 @@ def platform_target(request: DebugRequest, environment: dict[str, str]) -> dict[
         "program": launch.program,
         "working_dir": launch.working_dir,
         "args": launch.args,
-        "env": {**environment, **launch.environment()},
+        "env": _environment_of(request, launch, environment),
     }
+
+
+def _environment_of(request: DebugRequest, launch: Launch, phone: dict[str, str]) -> dict[str, str]:
+    if request.sanitizer is not None:
+        return request.sanitizer.environment(phone, launch.environment())
+    return {**phone, **launch.environment()}
 
 
 def session_script(device: Device, request: DebugRequest, sysroot: Path, port: int) -> recipes.SessionScript:
@@ -276,6 +287,7 @@ def session_script(device: Device, request: DebugRequest, sysroot: Path, port: i
         breakpoints=request.breakpoints,
         source_map=request.source_map,
         attach=request.attaches,
+        stop_at_main=request.sanitizer is None,
     )
 
 
@@ -289,7 +301,7 @@ def _launch_plan(
         "url": f"connect://127.0.0.1:{port}",
         "program": launch.program,
         "args": list(launch.args),
-        "env": [f"{key}={value}" for key, value in {**environment, **launch.environment()}.items()],
+        "env": [f"{key}={value}" for key, value in _environment_of(request, launch, environment).items()],
         "folder": launch.working_dir,
         "stdin": terminal if request.batch is None or request.stdin is not None else "/dev/null",
         "stdout": terminal,

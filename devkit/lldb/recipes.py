@@ -45,6 +45,7 @@ class SessionScript:
     platform: str
     breakpoints: tuple[str, ...]
     attach: bool = False
+    stop_at_main: bool = True
     launch_plan: Path | None = None
     mode: PlatformMode | None = None
     source_map: tuple[tuple[str, str], ...] = ()
@@ -111,7 +112,7 @@ def _target(script: SessionScript) -> list[str]:
 def setup_commands(script: SessionScript) -> list[str]:
     """Everything before the connection: settings, target, symbols, breakpoints."""
     lines = [*setting_commands(script), *target_commands(script)]
-    if not script.breakpoints and not script.attach:
+    if not script.breakpoints and not script.attach and script.stop_at_main:
         lines.append("breakpoint set --one-shot true --name main")
     return lines
 

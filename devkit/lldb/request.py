@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from devkit.lldb.sanitized import Sanitizer
     from devkit.runtime.run import Launch
 
 
@@ -26,6 +27,7 @@ class DebugRequest:
         platform: through lldb-server's platform, which LLDB asks to launch or attach.
         source_map: folders of the debug information, each with its place on this machine.
         pending: for each breakpoint, why it has no code, if LLDB finds none.
+        sanitizer: that of the program; it goes on to the report instead of stopping at main.
         device_program: the program's path on the phone; needed for a platform that attaches.
     """
 
@@ -45,6 +47,7 @@ class DebugRequest:
     device_program: str = ""
     source_map: tuple[tuple[str, str], ...] = ()
     pending: tuple[str, ...] = ()
+    sanitizer: Sanitizer | None = None
 
     @property
     def attaches(self) -> bool:

@@ -13,7 +13,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,13 @@ _POLL_S = 0.2
 CONNECTED_FILE, END_FILE = "connected", "end"
 
 
-def serve(device: Device, tools: LldbTools, request: DebugRequest, folder: Path) -> None:
+def serve(
+    device: Device,
+    tools: LldbTools,
+    request: DebugRequest,
+    folder: Path,
+    on_output: Callable[[bytes], None] = lambda data: None,
+) -> None:
     """Write a session's commands into `folder` and keep it for its debugger, until that has gone for good.
 
     The line that starts with recipes.READY says on stdout that a debugger may come. An adapter that
@@ -48,16 +54,24 @@ def serve(device: Device, tools: LldbTools, request: DebugRequest, folder: Path)
     session when it comes back within RESTART_S. What is written is removed at the end; so is the folder,
     when nothing else is in it.
 
+    Args:
+        on_output: is given what the program prints here, after it is shown.
+
     Raises:
         DebugError: lldb-server could not do its part, nobody came, or another session uses the folder.
     """
     where = f"{request.name or request.program.name} on {device.serial}"
+
+    def says(data: bytes) -> None:
+        output.current().raw(data)
+        on_output(data)
+
     with _alone(folder, request.name), contextlib.closing(open_listener()) as listener:
         opener = Opener(device, tools, request)
         first = True
         with _made(folder):
             while first or opener.is_prepared_ahead or _somebody_comes(listener, folder):
-                with opener.open(folder, output.current().raw, listener) as session:
+                with opener.open(folder, says, listener) as session:
                     if first:
                         _write_commands(session.script, folder, opener.server_major())
                         output.current().raw(f"{recipes.READY}{where}\n".encode())

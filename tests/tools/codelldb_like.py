@@ -15,6 +15,7 @@ import lldb
 
 _TIMEOUT_S = 30
 _GOES_ON_S = 10
+_STOPS = (lldb.eStopReasonBreakpoint, lldb.eStopReasonSignal, lldb.eStopReasonInstrumentation)
 _ENDED = (lldb.eStateExited, lldb.eStateCrashed, lldb.eStateDetached)
 
 
@@ -59,7 +60,7 @@ def _take_output(process, report):
 
 def _describe(process):
     for thread in process:
-        if thread.GetStopReason() in (lldb.eStopReasonBreakpoint, lldb.eStopReasonSignal):
+        if thread.GetStopReason() in _STOPS:
             frames = []
             for frame in thread:
                 entry = frame.GetLineEntry()
