@@ -83,6 +83,15 @@ def debug(
         Path | None,
         typer.Option(metavar="FILE", help="Run these LLDB commands at the first stop, then end (-: stdin)."),
     ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.1,
+            help="End a --batch, or a session of --self-test, after it.",
+        ),
+    ] = None,
     serve: Annotated[
         Path | None,
         typer.Option(
@@ -119,7 +128,7 @@ def debug(
         debug_presets.list_presets()
         return
     if self_test:
-        debug_self_test.run_self_test(serial=serial, device_dir=device_dir, ndk=ndk)
+        debug_self_test.run_self_test(serial=serial, device_dir=device_dir, ndk=ndk, timeout_s=timeout)
         return
     if name is None:
         raise UsageError(
@@ -140,6 +149,8 @@ def debug(
         parse_breakpoint(text)
     sink = output.current()
     _check_how(batch, print_commands, serve)
+    if timeout is not None and batch is None:
+        raise UsageError("--timeout is for --batch and --self-test", hints=["Ctrl-C ends other sessions"])
     _check_which(attach, pick=pick, wait_for=wait_for, print_commands=print_commands, stdin=stdin, args=args)
     if platform and wait_for:
         raise UsageError("--platform cannot wait for a program", hints=["--wait-for alone", "--attach PID"])
@@ -175,6 +186,7 @@ def debug(
         breakpoints=tuple(points),
         batch=batch,
         stdin=stdin,
+        timeout_s=timeout,
         source_map=debug_symbols.source_map(config, prepared),
         name=name,
         input_by=config.lldb.input,

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from devkit.device import Device
 
 
-def run_self_test(*, serial: str | None, device_dir: str | None, ndk: str | None) -> None:
+def run_self_test(
+    *, serial: str | None, device_dir: str | None, ndk: str | None, timeout_s: float | None
+) -> None:
     """Try the chain link by link; exit code 1 when a link is broken."""
     from devkit.lldb.self_test import self_test
     from devkit.lldb.self_test_report import FAILED
@@ -24,7 +26,7 @@ def run_self_test(*, serial: str | None, device_dir: str | None, ndk: str | None
     def find_phone() -> Device:
         return common.pick_device(config, serial)
 
-    links = self_test(config, find_phone)
+    links = self_test(config, find_phone, timeout_s)
     broken = next((link.id for link in links if link.state == FAILED), None)
     seconds = sum(link.seconds for link in links)
     text = (

@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths, process
-from devkit.errors import FileError, UsageError
+from devkit.errors import FileError, OperationTimeout, UsageError
 from devkit.lldb import recipes
 from devkit.lldb.platform_commands import quote
 
@@ -62,22 +63,27 @@ def batch(
     folder: Path,
     report: Path,
     take: Callable[[bytes], None],
+    timeout_s: float | None = None,
 ) -> int:
     """Run a file of LLDB commands; LLDB's exit code, negative after a signal.
 
     Args:
         source: the file.
         take: is given LLDB's output as it comes.
+        timeout_s: LLDB is ended after this long; None: never.
+
+    Raises:
+        OperationTimeout: the time was over.
     """
-    end = "detach" if script.attach else "kill"
+    rest = "detach" if script.attach else "kill"
     commands = [
         *recipes.setup_commands(script),
         *recipes.recorded_connect_commands(script),
         recipes.ARRIVE,
         f"command source --stop-on-error false {quote(source)}",
-        f"{recipes.FINISH} {end}",
+        f"{recipes.FINISH} {rest}",
     ]
-    crashed = ["thread backtrace all", f"{recipes.FINISH} {end}"]
+    crashed = ["thread backtrace all", f"{recipes.FINISH} {rest}"]
     file, crash_file = folder / "session.lldb", folder / "crash.lldb"
     paths.write_atomically(file, recipes.session_file(commands), mode=0o600)
     paths.write_atomically(crash_file, recipes.session_file(crashed), mode=0o600)
@@ -89,14 +95,29 @@ def batch(
         die_with_parent=True,
     )
     assert child.stdout is not None
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        process.end_group(child)
+
+    timer = threading.Timer(timeout_s or 0, end)
+    timer.daemon = True
+    if timeout_s is not None:
+        timer.start()
     try:
         # read1 hands out what is there: the program's output appears as it is printed.
         while chunk := child.stdout.read1(65536):  # type: ignore[attr-defined]
             take(chunk)
-        return child.wait()
+        code = child.wait()
+        if over.is_set():
+            raise OperationTimeout(f"the session did not come to its end within {timeout_s:g} s")
+        return code
     except BaseException:
         process.end_group(child)
         raise
+    finally:
+        timer.cancel()
 
 
 def check_terminal() -> None:

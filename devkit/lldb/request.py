@@ -25,6 +25,7 @@ class DebugRequest:
             client.STDIN for this process's own; None: a launched program gets no input.
         input_by: how a program gets its terminal on the phone: "launch", "preload", or "auto".
         platform: through lldb-server's platform, which LLDB asks to launch or attach.
+        timeout_s: a batch that takes longer is ended.
         source_map: folders of the debug information, each with its place on this machine.
         pending: for each breakpoint, why it has no code, if LLDB finds none.
         sanitizer: that of the program; it goes on to the report instead of stopping at main.
@@ -48,6 +49,7 @@ class DebugRequest:
     source_map: tuple[tuple[str, str], ...] = ()
     pending: tuple[str, ...] = ()
     sanitizer: Sanitizer | None = None
+    timeout_s: float | None = None
 
     @property
     def attaches(self) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _TOTAL = 42  # what the program computes, prints and returns
 _TYPED = "hello phone"
 _START_TIMEOUT_S = 20.0
+SESSION_TIMEOUT_S = 60.0
 
 
 class _Warn(Exception):
@@ -44,6 +45,7 @@ class _Warn(Exception):
 class _Test:
     config: Config
     find_phone: Callable[[], Device]
+    timeout_s: float
     links: list[TestedLink] = field(default_factory=list)
 
     def link(self, link_id: str, check: Callable[[], str], needs: tuple[str, ...] = ()) -> None:
@@ -224,6 +226,7 @@ class _Test:
                 batch=batch,
                 stdin=stdin,
                 name=PROGRAM,
+                timeout_s=self.timeout_s,
             )
             return debug(self.device, self.tools, request, show=False)
 
@@ -252,15 +255,18 @@ class _Test:
 PROGRAM = self_test_program.PROGRAM
 
 
-def self_test(config: Config, find_phone: Callable[[], Device]) -> list[TestedLink]:
+def self_test(
+    config: Config, find_phone: Callable[[], Device], timeout_s: float | None = None
+) -> list[TestedLink]:
     """Try every link of a debug session and say how it went; what it makes, it removes.
 
     Only lldb-server stays on the phone, as after any session, and the program in the cache here.
 
     Args:
         find_phone: picks the phone; that it cannot is the first link's failure.
+        timeout_s: how long a session of the test may take (default: SESSION_TIMEOUT_S).
     """
-    test = _Test(config, find_phone)
+    test = _Test(config, find_phone, timeout_s or SESSION_TIMEOUT_S)
     test.run()
     return test.links
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, process
-from devkit.errors import PHONE, DebugError
+from devkit.errors import PHONE, DebugError, OperationTimeout
 from devkit.lldb import client, recipes, version
 from devkit.lldb.opening import Opener
 from devkit.lldb.platform_server import explain_unreachable
@@ -72,6 +72,7 @@ def debug(
     Raises:
         DebugError: lldb-server or LLDB could not do their part.
         UsageError: a breakpoint cannot be understood, or there is no terminal for a prompt.
+        OperationTimeout: a batch took longer than request.timeout_s.
     """
     for text in request.breakpoints:
         recipes.parse_breakpoint(text)
@@ -97,7 +98,12 @@ def debug(
                 if commands is None:
                     lldb_exit = client.interactive(tools, session.script, folder, report)
                 else:
-                    lldb_exit = client.batch(tools, session.script, commands, folder, report, transcript.add)
+                    try:
+                        lldb_exit = client.batch(
+                            tools, session.script, commands, folder, report, transcript.add, request.timeout_s
+                        )
+                    except OperationTimeout as error:
+                        raise _timed_out(error, report, transcript.text) from None
                 moved = session.relay.bytes_up + session.relay.bytes_down
                 # Before our own end of the session, which closes the connection, too.
                 lost = session.server.lost
@@ -105,6 +111,16 @@ def debug(
         result = _result(report, lldb_exit, transcript.text, moved, launched=not request.attaches)
     _check_end(result, tools, session.server.log, lost, moved, opener.version_clash)
     return result
+
+
+def _timed_out(error: OperationTimeout, report: Path, transcript: str) -> OperationTimeout:
+    stops = _result(report, 0, "", 0, launched=True).stops
+    frame = stops[-1]["frames"][0] if stops and stops[-1]["frames"] else None
+    where = f"the last stop was in {frame['function']}" if frame else "the program never stopped"
+    said = process.tail(transcript) or "LLDB printed nothing"
+    return OperationTimeout(
+        error.what, evidence=f"{where}\n{said}", hints=["devkit debug … -v shows the programs it runs"]
+    )
 
 
 class _Transcript:

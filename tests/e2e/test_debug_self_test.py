@@ -74,3 +74,19 @@ def test_no_phone(devkit: Cli, monkeypatch: pytest.MonkeyPatch, sim: Sim) -> Non
     assert ran.code == 1 and ran.data["first_broken"] == "phone"
     assert set(states(ran.data).values()) == {"FAILED", "skipped"}
     assert paths.state_dir().is_dir()
+
+
+def test_a_debugger_that_hangs_has_a_limit(sim: Sim, devkit: Cli, device: Device, workdir: Path) -> None:
+    lldb = workdir / "lldb"
+    lldb.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exec echo "lldb version 23.1.0"\necho stuck\nexec sleep 600\n'
+    )
+    lldb.chmod(0o755)
+    ran = devkit("debug", "--self-test", "--json", "--timeout", "2", DEVKIT_LLDB_PATH=str(lldb))
+    assert ran.code == 1 and ran.data["first_broken"] == "launch", ran.err
+    found = states(ran.data)
+    assert found["input"] == found["attach"] == "FAILED" and found["clean"] == "ok"
+    evidence = {link["id"]: link["evidence"] for link in ran.data["links"]}
+    assert "did not come to its end within 2 s" in evidence["launch"]
+    assert "the program never stopped" in evidence["launch"] and "stuck" in evidence["launch"]
+    assert nothing_is_left(device)
