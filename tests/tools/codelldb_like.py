@@ -107,7 +107,9 @@ def _session(plan, report):
         _leave(debugger, process, plan, report)
         process = _attach(debugger, target, plan, report)
     _reach_stops(target, process, listener, plan["stops"], report)
-    if plan["then"] == "continue" and process.GetState() == lldb.eStateStopped:
+    if plan["then"] == "wait":
+        _wait(listener, process, _ENDED, report)
+    elif plan["then"] == "continue" and process.GetState() == lldb.eStateStopped:
         for point in target.breakpoint_iter():
             point.SetEnabled(False)
         process.Continue()

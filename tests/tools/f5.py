@@ -71,7 +71,7 @@ def f5(
         breakpoints: file and line, set as the editor sets them.
         stops: how many are waited for.
         restarts: how often the restart button is pressed at the last of the stops.
-        then: "continue" to the end of the program, or "disconnect" (the stop button).
+        then: "continue" to the end of the program, "disconnect" (the stop button), or "wait" for its own end.
         answers: a pattern of the task's terminal, and what is typed, or called, then.
         inputs: what is picked where a task asks, by the input's id.
         adapter: the lldb, or lldb-dap, to use.
@@ -177,7 +177,9 @@ def _lldb_dap(
                 session.stops.append(_dap_stop(client, event["body"]))
                 if len(session.stops) < steps.stops:
                     client.ask("continue", {"threadId": event["body"]["threadId"]})
-            if steps.then == "continue" and session.stops:
+            if steps.then == "wait":
+                client.event("exited", "terminated")
+            elif steps.then == "continue" and session.stops:
                 for file, _ in breakpoints:
                     client.ask("setBreakpoints", {"source": {"path": file}, "breakpoints": []})
                 client.ask("continue", {"threadId": event["body"]["threadId"]})
@@ -212,7 +214,7 @@ def main() -> int:
     parser.add_argument("--stops", type=int, help="how many are waited for (default: 1 with --break)")
     parser.add_argument("--answer", nargs=2, action="append", default=[], metavar=("PATTERN", "TEXT"))
     parser.add_argument("--input", nargs=2, action="append", default=[], metavar=("ID", "VALUE"))
-    parser.add_argument("--then", choices=("continue", "disconnect"), default="continue")
+    parser.add_argument("--then", choices=("continue", "disconnect", "wait"), default="continue")
     parser.add_argument("--adapter")
     parser.add_argument("--codelldb", default=CODELLDB, metavar="VERSION")
     given = parser.parse_args()
