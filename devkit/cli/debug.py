@@ -193,7 +193,7 @@ def debug(
         platform=platform,
         device_program=prepared.plan.program_path,
     )
-    request = debug_sanitized.with_sanitizer(request)
+    request = debug_sanitized.with_sanitizer(request, prepared.local.app.env)
     tools = lldb.find_tools(config, device)
     if print_commands:
         from devkit.runtime.manual import adb_words

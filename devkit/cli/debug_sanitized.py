@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from devkit import output
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 _SIGABRT = 6
 
 
-def with_sanitizer(request: DebugRequest) -> DebugRequest:
-    """The request, made to stop at a sanitizer's report if its program has one; says so."""
+def with_sanitizer(request: DebugRequest, env: Mapping[str, str]) -> DebugRequest:
+    """The request, made to stop at a sanitizer's report if its program has one; says so.
+
+    Args:
+        env: the variables that the user gives the app.
+    """
     from devkit.lldb.sanitized import sanitizer_of
 
     sanitizer = sanitizer_of((request.program, *request.libraries))
     if sanitizer is None:
         return request
-    own = request.launch.environment() if request.launch is not None else None
-    points = sanitizer.breakpoints(own)
+    points = sanitizer.breakpoints(env if request.launch is not None else None)
     new = tuple(point for point in points if point not in request.breakpoints)
     where = f"at {new[0]}, before each report" if new else "at the abort after a report"
     output.current().note(f"built with {sanitizer.kind}: it stops {where}")
     request = dataclasses.replace(request, breakpoints=(*request.breakpoints, *new))
-    if request.launch is None or own is None:
+    if request.launch is None:
         return request
-    env = {**request.launch.env, sanitizer.variable: sanitizer.options(own)}
-    return dataclasses.replace(
-        request, launch=dataclasses.replace(request.launch, env=env), sanitizer=sanitizer
-    )
+    variables = {**request.launch.env, sanitizer.variable: sanitizer.options(env)}
+    launch = dataclasses.replace(request.launch, env=variables)
+    return dataclasses.replace(request, launch=launch, sanitizer=sanitizer)
 
 
 def at_its_report(request: DebugRequest, result: DebugResult, reports: Sequence[Crash]) -> DebugResult:

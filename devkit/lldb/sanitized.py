@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from devkit.runtime.sanitizers import OPTIONS, kinds_among
 from devkit.symbols import read_elf
 
-# libasan.so.8, libclang_rt.asan-aarch64-android.so, libclang_rt.hwasan-aarch64-android.so, …
-_RUNTIME = re.compile(r"lib(?:clang_rt\.)?(hwasan|asan)\b")
 _VARIABLES = {"asan": "ASAN_OPTIONS", "hwasan": "HWASAN_OPTIONS"}
 # abort_on_error: a signal a debugger stops at. detect_leaks: under ptrace it fails, and says so at the end.
 # symbolize: a runtime that can would take seconds for names that the stripped files do not have.
@@ -36,8 +35,12 @@ class Sanitizer:
         return _VARIABLES[self.kind]
 
     def options(self, own: Mapping[str, str]) -> str:
-        """The variable's value for a launch: of two of one name the runtime takes the last, the user's."""
-        return ":".join(filter(None, [*_OPTIONS, own.get(self.variable, "")]))
+        """The variable's value for a launch: of two of one name the runtime takes the last, the user's.
+
+        Args:
+            own: the user's variables.
+        """
+        return ":".join(filter(None, [OPTIONS[self.variable], *_OPTIONS, own.get(self.variable, "")]))
 
     def environment(self, phone: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
         """The phone's variables and those of the launch; the phone's options come before the launch's."""
@@ -48,7 +51,7 @@ class Sanitizer:
         """Where to stop when there may be no abort: the user's options go on after errors, or are not known.
 
         Args:
-            own: the launch's variables; None: somebody else starts the program.
+            own: the user's variables; None: somebody else starts the program.
         """
         goes_on = own is None or _GOES_ON.search(own.get(self.variable, ""))
         return (_ON_ERROR[self.kind],) if goes_on and self.kind in _ON_ERROR else ()
@@ -60,8 +63,6 @@ def sanitizer_of(files: Iterable[Path]) -> Sanitizer | None:
     Raises:
         FileError: a file cannot be read.
     """
-    for file in files:
-        for name in (file.name, *read_elf(file).needed):
-            if match := _RUNTIME.match(name):
-                return Sanitizer(match[1])
-    return None
+    names = [name for file in files for name in (file.name, *read_elf(file).needed)]
+    kinds = kinds_among(names)
+    return Sanitizer("hwasan") if "hwa" in kinds else Sanitizer("asan") if "a" in kinds else None

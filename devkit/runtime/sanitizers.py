@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 # libasan.so.8, libclang_rt.hwasan-aarch64-android.so, libclang_rt.ubsan_standalone-…
 _RUNTIME = re.compile(r"^lib(?:clang_rt\.)?(?P<kind>hwa|a|ub)san(?:_standalone|_minimal)?\b")
-_OPTIONS = {
+OPTIONS = {
     # Android's default is to abort: the same error would be reported a second time, as a SIGABRT. A virtual
     # phone's own library may come before the runtime, which is taken for a mistake otherwise.
     "ASAN_OPTIONS": "abort_on_error=0:verify_asan_link_order=0",
@@ -22,6 +22,15 @@ _VARIABLES = {
 }
 
 
+def kinds_among(libraries: Iterable[str]) -> set[str]:
+    """What the runtimes among the libraries are of: "a" (AddressSanitizer), "hwa", "ub".
+
+    Args:
+        libraries: file names.
+    """
+    return {match["kind"] for name in libraries if (match := _RUNTIME.match(name))}
+
+
 def with_sanitizer_options(env: Mapping[str, str], libraries: Iterable[str]) -> dict[str, str]:
     """The environment with the options of the runtimes among the libraries.
 
@@ -31,8 +40,8 @@ def with_sanitizer_options(env: Mapping[str, str], libraries: Iterable[str]) -> 
         libraries: file names.
     """
     found = dict(env)
-    kinds = {match["kind"] for name in libraries if (match := _RUNTIME.match(name))}
+    kinds = kinds_among(libraries)
     for variable in sorted({v for kind in kinds for v in _VARIABLES[kind]}):
         own = env.get(variable)
-        found[variable] = f"{_OPTIONS[variable]}:{own}" if own else _OPTIONS[variable]
+        found[variable] = f"{OPTIONS[variable]}:{own}" if own else OPTIONS[variable]
     return found

@@ -11,7 +11,7 @@ def test_the_users_options_come_last() -> None:
     sanitizer = Sanitizer("asan")
     own = {"ASAN_OPTIONS": sanitizer.options({"ASAN_OPTIONS": "symbolize=1"}), "X": "1"}
     found = sanitizer.environment({"ASAN_OPTIONS": "verbosity=1", "X": "0"}, own)
-    assert found["X"] == "1" and found["ASAN_OPTIONS"].startswith("verbosity=1:abort_on_error=1:")
+    assert found["X"] == "1" and ":abort_on_error=1:" in found["ASAN_OPTIONS"]
     assert found["ASAN_OPTIONS"].endswith(":symbolize=1")
     assert Sanitizer("hwasan").environment({}, {"HWASAN_OPTIONS": "a=1"}) == {"HWASAN_OPTIONS": "a=1"}
 
