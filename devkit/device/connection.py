@@ -8,14 +8,11 @@ import select
 import socket
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from devkit.device import failures
+from devkit.device.adb_connection import AdbError, ServerConnection
 from devkit.device.servers import AdbServer
 from devkit.errors import PHONE
-
-if TYPE_CHECKING:
-    from devkit.device.adb_connection import ServerConnection
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 10.0
@@ -45,7 +42,7 @@ def ask(
         connection.send_command(request)
         with _translated(server, doing, serial, timeout_s):
             connection.check_okay()
-        return str(connection.read_string_block())
+        return connection.read_string_block()
 
 
 def ask_in_two_steps(server: AdbServer, request: str, *, doing: str, timeout_s: float) -> str:
@@ -66,8 +63,8 @@ def ask_in_two_steps(server: AdbServer, request: str, *, doing: str, timeout_s: 
         head = connection.read_exact(4)
         # Older servers send the text alone; that of platform-tools 36 says FAIL before a bad one.
         if head in (b"FAIL", b"OKAY"):
-            return str(connection.read_string_block())
-        return str(connection.read_string(int(head, 16)))
+            return connection.read_string_block()
+        return connection.read_string(int(head, 16))
 
 
 def tell(server: AdbServer, request: str, *, serial: str, doing: str) -> None:
@@ -129,7 +126,7 @@ def open_service(
                 evidence=f"{service.partition(':')[0]}: closed",
                 hints=["devkit device list", "adb reconnect, or restart the phone"],
             ) from None
-        sock: socket.socket = connection.conn
+        sock = connection.conn
         # The caller's from here on: the connection object must not close it.
         sock = socket.socket(fileno=sock.detach())
         sock.settimeout(None)
@@ -192,8 +189,6 @@ class Deadline:
 def _connected(
     server: AdbServer, doing: str, serial: str | None, timeout_s: float
 ) -> Iterator[ServerConnection]:
-    from devkit.device.adb_connection import ServerConnection
-
     try:
         connection = ServerConnection(
             server.host, server.port, connect_timeout_s=min(timeout_s, CONNECT_TIMEOUT_S)
@@ -212,16 +207,12 @@ def _connected(
 
 @contextlib.contextmanager
 def _translated(server: AdbServer, doing: str, serial: str | None, timeout_s: float) -> Iterator[None]:
-    """Turn what adbutils and sockets raise into devkit's errors."""
-    from devkit.device.adb_connection import AdbError, AdbTimeout
-
-    refused: tuple[Any, ...] = (AdbError,)
-    late: tuple[Any, ...] = (AdbTimeout, TimeoutError, socket.timeout)
+    """Turn what a connection raises into devkit's errors."""
     try:
         yield
-    except late:
+    except TimeoutError:
         raise failures.silent(server, serial=serial, doing=doing, timeout_s=timeout_s) from None
-    except refused as error:
+    except AdbError as error:
         raise failures.refusal(str(error), server=server, serial=serial, doing=doing) from None
     except (EOFError, OSError, ValueError) as error:
         raise failures.broke_off(server, serial=serial, doing=doing, reason=_reason(error)) from None

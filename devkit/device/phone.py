@@ -339,8 +339,8 @@ class Device:
     @property
     def adbutils(self) -> Any:
         """adbutils' AdbDevice for this phone (installing, screenshots, …); its import takes 0.2 s."""
-        from devkit.device.adb_connection import whole_device
+        from devkit.device.adbutils_device import adbutils_device
 
-        return whole_device(
+        return adbutils_device(
             self.server.host, self.server.port, self.serial, connect_timeout_s=CONNECT_TIMEOUT_S
         )

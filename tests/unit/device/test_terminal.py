@@ -53,10 +53,6 @@ def test_the_public_face_is_complete_and_lazy() -> None:
     script = (
         "import sys, devkit.device, devkit.device.phone, devkit.device.select\n"
         "assert not {'adbutils', 'requests', 'PIL', 'yaml', 'rich'} & set(sys.modules), sys.modules.keys()\n"
-        "import devkit.device.adb_connection\n"
-        "assert not {'requests', 'PIL'} & set(sys.modules)\n"
-        "whole = devkit.device.adb_connection.whole_adbutils()\n"
-        "assert whole.AdbClient and whole._adb.AdbError is devkit.device.adb_connection.AdbError\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
     importlib.reload(devkit.device)
