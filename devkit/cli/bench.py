@@ -76,7 +76,7 @@ def bench(
     failed, or when --compare finds something worse.
     """
     from devkit import bench as room
-    from devkit.runtime.apps import refuse_unknown
+    from devkit.runtime.app_names import refuse_unknown
     from devkit.runtime.request import check_taskset
 
     for flag, file in (("--csv", csv_file), ("--html", html)):

@@ -140,11 +140,13 @@ def prepare_app(
         prune: plan to remove what earlier deployments left.
         look: called before the build, to refuse what is wrong.
     """
-    from devkit import runtime
-
     config = load_config(serial=serial, device_dir=device_dir, ndk=ndk)
     device = pick_device(config, serial)
     if look is not None:
         look(config, device)
-    local = runtime.build_app(config, device, name, profile=profile, build=build)
+    from devkit import runtime
+
+    # In this order: what comes after the question loads while the phone answers.
+    head_start = runtime.HeadStart(config, device, *runtime.find_app(config, name))
+    local = runtime.build_app(config, device, name, profile=profile, build=build, head_start=head_start)
     return config, device, runtime.prepare_app(config, device, local, prune=prune)

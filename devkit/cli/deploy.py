@@ -39,7 +39,7 @@ def deploy(
     if dry_run:
         from devkit.runtime.wire import wire_sizes
 
-        wire = wire_sizes(plan, device.features)
+        wire = wire_sizes(plan, device.features, far=device.is_far)
         data["files"] = [{**f, "wire_size": wire.get(f["remote"], 0)} for f in data["files"]]
         data["wire_bytes"] = sum(wire.values())
         text = plan.as_text(wire)

@@ -52,29 +52,40 @@ def command_line(command: str | Sequence[str]) -> str:
 def run_command(device: Device, line: str, *, timeout_s: float | None, stdin: bytes) -> ShellResult:
     """Run a command to its end. Raises as `Device.shell`."""
     deadline = Deadline(timeout_s)
-    parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
     with open_command(device, line, stdin_bytes=len(stdin)) as stream:
-        if len(stdin) > 0:
-            # Beside the reading: the command may fill its output before it reads all input.
-            threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
-        else:
-            stream.close_stdin()
-        while True:
-            try:
-                name, data = stream.read(deadline.left_s())
-                # A command that never stops talking never lets `read` time out.
-                late = deadline.passed() and name != "exit"
-            except OperationTimeout:
-                late = True
-            if late:
-                raise OperationTimeout(
-                    f"`{_short(line)}` was not done on the phone {device.serial} after {timeout_s:g} s",
-                    where=PHONE,
-                    evidence=_tail(b"".join((parts["stderr"] or parts["stdout"])[-8:])),
-                )
-            if isinstance(data, int):
-                return ShellResult(line, data, b"".join(parts["stdout"]), b"".join(parts["stderr"]))
-            parts[name].append(data)
+        return finish_command(device, stream, line, deadline=deadline, stdin=stdin)
+
+
+def finish_command(
+    device: Device, stream: ShellStream, line: str, *, deadline: Deadline, stdin: bytes
+) -> ShellResult:
+    """Give a command that runs its whole input and collect its output to the end.
+
+    Raises:
+        OperationTimeout: it is not done at the deadline.
+    """
+    parts: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+    if len(stdin) > 0:
+        # Beside the reading: the command may fill its output before it reads all input.
+        threading.Thread(target=_feed, args=(stream, stdin), daemon=True).start()
+    else:
+        stream.close_stdin()
+    while True:
+        try:
+            name, data = stream.read(deadline.left_s())
+            # A command that never stops talking never lets `read` time out.
+            late = deadline.passed() and name != "exit"
+        except OperationTimeout:
+            late = True
+        if late:
+            raise OperationTimeout(
+                f"`{_short(line)}` was not done on the phone {device.serial} after {deadline.timeout_s:g} s",
+                where=PHONE,
+                evidence=_tail(b"".join((parts["stderr"] or parts["stdout"])[-8:])),
+            )
+        if isinstance(data, int):
+            return ShellResult(line, data, b"".join(parts["stdout"]), b"".join(parts["stderr"]))
+        parts[name].append(data)
 
 
 def check_result(device: Device, result: ShellResult) -> None:

@@ -24,7 +24,7 @@ def open_sync(device: Device, doing: str) -> SyncSession:
     """
     features = device.features
     sock = device.dial("sync:", doing=doing)
-    return SyncSession(sock, server=device.server, serial=device.serial, features=features)
+    return SyncSession(sock, server=device.server, serial=device.serial, features=features, far=device.is_far)
 
 
 def pull_file(device: Device, remote: str, local: Path, on_bytes: Callable[[int], None] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,9 @@ from devkit.device.shell import ShellStream
 from devkit.device.sync import FileStat, PushItem
 from devkit.errors import PHONE, DeviceError, UsageError
 
+# A cable takes 1 to 3 ms to open a connection, a good Wi-Fi below 8.
+_FAR_S = 0.010
+
 
 class Device:
     """A phone. Making one asks nothing; facts that cannot change are asked once and kept.
@@ -46,6 +50,7 @@ class Device:
         self.serial = serial
         self.server = server
         self.round_trips = 0
+        self._nearest_s = math.inf
         self._writable: dict[str, str] = {}
         self._trials: dict[str, tuple[str, ...]] = {}
 
@@ -115,7 +120,15 @@ class Device:
             NothingListens: nobody is at that socket.
         """
         self.round_trips += 1
-        return open_service(self.server, self.serial, service, doing=doing or f"dialling {service}")
+        started = time.monotonic()
+        sock = open_service(self.server, self.serial, service, doing=doing or f"dialling {service}")
+        self._nearest_s = min(self._nearest_s, time.monotonic() - started)
+        return sock
+
+    @property
+    def is_far(self) -> bool:
+        """Whether a tunnel or a slow network is in between: none of the phone's answers came quickly."""
+        return _FAR_S <= self._nearest_s < math.inf
 
     # Files
 
@@ -177,13 +190,14 @@ class Device:
         with open_sync(self, f"listing {remote}") as session:
             return session.list_dir(remote)
 
-    def survey(self, preferred: str, more: str = "") -> bytes:
+    def survey(self, preferred: str, more: str = "", *, proof: str | None = None) -> bytes:
         """Ask for the properties, for a folder to work in, and for more, in one round trip.
 
         Afterwards `properties` and `writable_dir(preferred)` cost none.
 
         Args:
             more: shell text that runs in the same command; `$dir` is the folder that was found.
+            proof: a file below `preferred`; where it is, the folder needs no trial.
 
         Returns:
             what `more` printed; empty when there is no folder to work in.
@@ -191,7 +205,7 @@ class Device:
         Raises:
             DeviceError: the answer is not whole.
         """
-        script, mark = survey.survey_script(preferred, more)
+        script, mark = survey.survey_script(preferred, more, proof)
         said = survey.parse_survey(self.report(script), mark)
         self.__dict__["properties"] = parse_properties(said.properties)
         if preferred.startswith("/"):

@@ -84,18 +84,25 @@ class SyncSession:
     Args:
         sock: an opened `sync:` service; the session closes it.
         features: the phone's, which decide between the old and the new requests, and on compression.
+        far: as `codec_for`.
 
     Attributes:
         sent_bytes: what has gone over the wire so far, requests and compressed files together.
     """
 
     def __init__(
-        self, sock: socket.socket, *, server: AdbServer, serial: str, features: frozenset[str]
+        self,
+        sock: socket.socket,
+        *,
+        server: AdbServer,
+        serial: str,
+        features: frozenset[str],
+        far: bool = False,
     ) -> None:
         self._sock = sock
         sock.setblocking(False)
         self._server, self._serial, self._features = server, serial, features
-        self._codec = codec_for(features)
+        self._codec = codec_for(features, far=far)
         self.sent_bytes = 0
         self._inbox = bytearray()
         self._doing = "talking to its file service"

@@ -19,9 +19,9 @@ MANIFEST = ".devkit-manifest.json"
 FRESH_S = 3.0
 
 # `$dir` is the folder above. A deployment that was decided and then interrupted is finished first
-# (see commit.py). df: free space on the first line, however long the device's name is.
+# (see commit.py).
 _SCRIPT = """\
-df -k "$dir" | tail -n +2 | tr '\\n' ' '; echo
+df -k "$dir"; echo '{mark}'
 cd "$dir"/{app} 2>/dev/null || exit 0
 {finish}cat {manifest}; echo; echo '{mark}'
 find . -type f -exec stat -c '%s %Y %n' {{}} +
@@ -68,8 +68,9 @@ def look_script(app: str) -> str:
 def parse_look(output: bytes, path: str) -> AppFolder:
     """What `look_script` printed."""
     text = output.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
-    first, _, rest = text.partition("\n")
-    words = first.split()
+    space, _, rest = text.partition(f"{_MARK}\n")
+    # One line behind the header, or two where the device's name is long.
+    words = space.partition("\n")[2].split()
     free = int(words[3]) * 1024 if len(words) >= 6 and words[3].isdigit() else None
     head, _, tail = rest.partition(f"\n{_MARK}\n")
     manifest, manifest_id = _read_manifest(head)
@@ -100,7 +101,8 @@ def survey(device: Device, device_dir: str, app: str) -> AppFolder | None:
     Returns:
         None when the folder on the phone cannot be used: `Device.writable_dir` says why.
     """
-    answer = device.survey(device_dir, look_script(app)) if device_dir.startswith("/") else b""
+    proof = posixpath.join(app, MANIFEST)
+    answer = device.survey(device_dir, look_script(app), proof=proof) if device_dir.startswith("/") else b""
     if not answer:
         return None
     return parse_look(answer, posixpath.join(device.writable_dir(device_dir), app))

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import os
-import re
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devkit import config as configuration
-from devkit import output, paths, process
+from devkit import output
 from devkit.config import AppConfig, Config
-from devkit.errors import DevkitError, FileError, UsageError
 from devkit.ndk.qnn_sets import vendor_libraries
-from devkit.runtime.app_folder import AppFolder, survey
-from devkit.runtime.closure import TOOLCHAIN, Closure, OpenedFile, SearchDir, needed_closure
+from devkit.runtime.app_folder import AppFolder
+from devkit.runtime.app_names import find_app, unknown_app
+from devkit.runtime.closure import (
+    TOOLCHAIN,
+    Closure,
+    OpenedFile,
+    SearchDir,
+    load_tables,
+    needed_closure,
+)
 from devkit.runtime.deploy import DeployPlan, apply_plan, plan_deployment
 from devkit.runtime.elf_checks import check_files, page_size_matters, refuse
+from devkit.runtime.head_start import HeadStart
 from devkit.runtime.own_files import own_files
 from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
 from devkit.runtime.run import Launch, launch_for
 from devkit.runtime.sanitizers import with_sanitizer_options
-from devkit.runtime.warmup import WarmUp
-from devkit.symbols import Stripper, is_elf, read_elf
+from devkit.runtime.warmup import WarmUp, libc_of, stripper_for
+from devkit.symbols import is_elf, read_elf
 
 if TYPE_CHECKING:
     from devkit.device import Device
     from devkit.engine import BuildResult, Toolchain
-    from devkit.symbols import ElfInfo
 
 
 @dataclass(frozen=True)
@@ -96,91 +98,47 @@ class PreparedApp:
         return launch_for(folder, self.plan.program, args or app.args, env, cwd=app.cwd)
 
 
-def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
-    """An app by its name in devkit.yaml, by an executable's path, or by its CMake target.
-
-    Returns:
-        The app, and the executable's path if the name, or the app's target, is one.
-
-    Raises:
-        UsageError: a path that does not exist or is no program.
-    """
-    if name in config.apps:
-        app = config.apps[name]
-        ready_made = app.target is not None and "/" in app.target
-        return app, _program_file(
-            config.root / paths.expand_user(app.target or ""), config
-        ) if ready_made else None
-    path = paths.expand_user(name)
-    if "/" in name or "\\" in name:
-        return AppConfig(name=path.name), _program_file(path, config)
-    return AppConfig(name=name), None
-
-
-def refuse_unknown(config: Config, name: str) -> None:
-    """Refuse an app that no build so far makes; without any, one that no CMake file names.
-
-    Asks no phone and builds nothing.
-
-    Raises:
-        UsageError: it is unknown, or a path that does not exist or is no program.
-    """
-    app, path = find_app(config, name)
-    if path is not None:
-        return
-    from devkit import engine
-    from devkit.engine.cmake_text import cmake_files
-    from devkit.engine.editor_view import find_builds
-    from devkit.engine.fileapi import read_artifacts
-
-    if config.source.is_dir() and engine.detect_engine(config.source) is None:
-        if name in config.apps:
-            return  # which engine it is, the build says
-        raise _unknown(config, name, ())
-    made = []
-    for build in find_builds(config.source):
-        with contextlib.suppress(DevkitError):  # a folder that CMake has not described yet
-            made += [a for a in read_artifacts(build.folder) if a.kind == "executable"]
-    target = app.target or app.name
-    if made:
-        known = any(target in (a.path.name, a.target) for a in made)
-    else:
-        word = re.compile(rf"(?<![\w.-]){re.escape(target)}(?![\w-])")
-        texts = (file.read_text("utf-8", "replace") for file in cmake_files(config.source))
-        known = any(word.search(text) for text in texts)
-    if not known:
-        raise _unknown(config, target, tuple(dict.fromkeys(a.path.name for a in made)))
-
-
 def build_app(
-    config: Config, device: Device, name: str, *, profile: str | None = None, build: bool = True
+    config: Config,
+    device: Device,
+    name: str,
+    *,
+    profile: str | None = None,
+    build: bool = True,
+    head_start: HeadStart | None = None,
 ) -> LocalApp:
     """Build what an app needs for this phone, or find it when `name` is a program's path.
 
     Args:
         profile: overrides the app's build profile.
         build: False takes what the last build left.
+        head_start: where the phone is being asked already.
 
     Raises:
         UsageError: no such app, profile or target.
         BuildError, ToolMissing: the build failed.
     """
     app, path = find_app(config, name)
-    # Loading it takes a tenth of a second, the phone's answer as long.
-    threading.Thread(target=importlib.import_module, args=("devkit.engine",), daemon=True).start()
-    warm_up = None if path is None else WarmUp(path, (), (), lambda elf: _stripper(config, _libc_of(elf)))
     # Before anything else is asked of the phone: its answer holds all of it.
-    seen = survey(device, config.device.dir, app.name)
+    head_start = head_start or HeadStart(config, device, app, path)
+    # What follows takes as long as the phone's answer.
     from devkit import engine
 
-    facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
+    load_tables()
+    beside: tuple[SearchDir, ...] | None = None
+    if path is None:
+        importlib.import_module("devkit.engine.builder")
+    elif libc_of(read_elf(path)) == "glibc":
+        beside = _runtime_dirs(engine.host_toolchain())
+    seen = head_start.wait()
     if path is not None:
-        search = [SearchDir(path.parent, "beside the program")]
-        if facts.libc == "glibc":
-            search += _runtime_dirs(engine.host_toolchain())
-        return LocalApp(app, path, search=tuple(search), seen=seen, warm_up=warm_up)
+        search: tuple[SearchDir, ...] = (SearchDir(path.parent, "beside the program"),)
+        if device.libc == "glibc":
+            search += _runtime_dirs(engine.host_toolchain()) if beside is None else beside
+        return LocalApp(app, path, search=search, seen=seen, warm_up=head_start.warm_up)
+    facts = engine.DeviceFacts(abi=device.abi, api_level=device.api_level, libc=device.libc)
     if name not in config.apps and config.source.is_dir() and engine.detect_engine(config.source) is None:
-        raise _unknown(config, name, ())
+        raise unknown_app(config, name, ())
     plan = engine.plan_for(config, profile or app.profile, device=facts)
     result = engine.build(plan) if build else engine.last_build(plan)
     target = app.target or app.name
@@ -188,7 +146,7 @@ def build_app(
     by_target = {a.target: a for a in result.artifacts if a.kind == "executable"}
     artifact = executables.get(target) or by_target.get(target)
     if artifact is None:
-        raise _unknown(config, target, tuple(executables))
+        raise unknown_app(config, target, tuple(executables))
     libraries = tuple(a.path for a in result.artifacts if a.kind in ("shared", "module"))
     opened = tuple(
         OpenedFile(a.path, f"opened at run time (profile {plan.profile.name})", "build")
@@ -205,7 +163,9 @@ def build_app(
         plan.options,
         opened,
         seen,
-        WarmUp(artifact.path, libraries, (o.path for o in opened), lambda _: _stripper(config, facts.libc)),
+        WarmUp(
+            artifact.path, libraries, (o.path for o in opened), lambda _: stripper_for(config, facts.libc)
+        ),
     )
 
 
@@ -241,7 +201,7 @@ def prepare_app(
         closure,
         local.app.files,
         device_dir=folder,
-        stripper=_stripper(config, device.libc),
+        stripper=stripper_for(config, device.libc),
         extra=qnn.manifest() if qnn else (),
         seen=local.seen,
         warm_up=local.warm_up,
@@ -285,52 +245,5 @@ def _checked(device: Device, closure: Closure, local: LocalApp, folder: str) -> 
     )
 
 
-def _libc_of(program: ElfInfo) -> str:
-    """By the linker it asks for: the phone has not said yet whether it is a virtual one."""
-    return "glibc" if "ld-linux" in (program.interpreter or "") else "bionic"
-
-
-def _stripper(config: Config, libc: str) -> Stripper | None:
-    if config.deploy.strip == "never":
-        return None
-    tool = None
-    if libc != "glibc":
-        from devkit.ndk import ndk_for
-
-        with contextlib.suppress(DevkitError):  # then one of this machine, if it has one
-            tool = ndk_for(config).find_tool("llvm-strip")
-    return Stripper(tool, keep_symbols=config.deploy.strip == "debug")
-
-
-def _program_file(path: Path, config: Config) -> Path:
-    path = path.absolute()
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "does not exist"
-        raise UsageError(f"{path} {found}", hints=_app_hints(config))
-    if not os.access(path, os.R_OK):
-        raise FileError(f"{path} cannot be read", hints=[f"ls -l {process.show([path])}"])
-    if not is_elf(path):
-        found = "is empty" if path.stat().st_size == 0 else "is not a program for a phone (no ELF file)"
-        raise UsageError(f"{path} {found}", hints=_app_hints(config))
-    return path
-
-
 def _runtime_dirs(toolchain: Toolchain) -> tuple[SearchDir, ...]:
     return tuple(SearchDir(folder, TOOLCHAIN) for folder in toolchain.runtime_dirs)
-
-
-def _unknown(config: Config, name: str, executables: Sequence[str]) -> UsageError:
-    known = list(dict.fromkeys([*config.apps, *executables]))
-    guess = configuration.nearest(name, known)
-    hints = [f"did you mean {guess}?"] if guess else []
-    return UsageError(
-        f"there is no app or program named {name or repr(name)}",
-        evidence=f"the build makes: {', '.join(executables)}" if executables else None,
-        hints=[*hints, *_app_hints(config)],
-    )
-
-
-def _app_hints(config: Config) -> list[str]:
-    if config.apps:
-        return ["apps in devkit.yaml: " + ", ".join(config.apps)]
-    return ["devkit init writes a devkit.yaml where apps are named", "or give the path of an executable"]

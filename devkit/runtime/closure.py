@@ -158,12 +158,17 @@ def system_libraries(libc: str, api_level: int) -> frozenset[str]:
     return frozenset(name for name, since in _tables()[libc].items() if since <= api_level)
 
 
+def load_tables() -> None:
+    """Read what `system_libraries` needs, at a time when it costs nothing."""
+    _tables()
+
+
 @lru_cache(maxsize=1)
 def _tables() -> dict[str, dict[str, int]]:
     import yaml
 
     text = resources.files("devkit.runtime").joinpath("system_libraries.yaml").read_text("utf-8")
-    tables: dict[str, dict[str, int]] = yaml.safe_load(text)
+    tables: dict[str, dict[str, int]] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     return tables
 
 

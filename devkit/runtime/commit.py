@@ -16,6 +16,9 @@ SCRIPT = "commit.sh"
 # In the folder above those of the apps. Where a phone has no flock nothing keeps two deployments apart.
 LOCK = ".devkit-lock"
 
+# In the script: what follows is the content of the file that is moved last.
+_CONTENT = "# content"
+
 # Exit codes of the deciding script.
 DAMAGED, OVERTAKEN = 98, 97
 
@@ -35,11 +38,20 @@ place() {
 # sha256sum puts a backslash before the hash of a file whose name holds one.
 _VERIFY = """\
 bad=
-hashes() { sha256sum "$@" | sed 's/^\\\\//' | cut -c1-64 | tr '\\n' ' '; }
 alone() { [ "$(sha256sum < "$2" | cut -c1-64)" = "$1" ] || { echo "$2"; bad=1; }; }
-same() {
+all() {
   want=$1; shift
-  [ $# = 1 ] || [ "$(hashes "$@")" != "$want" ] || return 0
+  sha256sum "$@" | (
+    while read -r sum file; do
+      [ "${sum#\\\\}" = "${want%% *}" ] || exit 1
+      want=${want#* }
+    done
+    [ -z "$want" ]
+  )
+}
+same() {
+  [ $# = 2 ] || ! all "$@" || return 0
+  want=$1; shift
   for file; do alone "${want%% *}" "$file"; want=${want#* }; done
 }
 if command -v sha256sum >/dev/null 2>&1; then
@@ -52,6 +64,7 @@ _DECIDE = """\
   for earlier in {commit_prefix}*/{script}; do [ ! -f "$earlier" ] || sh "$earlier" || exit 1; done
   id=$(sed -n 's/^ *"id": "\\([0-9a-f]*\\)".*/\\1/p' {manifest} 2>/dev/null)
   [ "$id" = "{expected}" ] || exit {overtaken}
+  sed '1,/^{content}$/d' {staging}/{script} > {staging}/{manifest} || exit 1
   mv {staging} {commit} || exit 1
   sh {commit}/{script}
 ) < {lock}
@@ -69,30 +82,42 @@ done
 
 
 def commit_script(
-    folder: str, commit: str, places: Mapping[str, Sequence[str]], removed: Sequence[str], last: str
+    folder: str,
+    commit: str,
+    places: Mapping[str, Sequence[str]],
+    removed: Sequence[str],
+    last: str,
+    content: str,
 ) -> str:
     """What moves the files of a decided deployment; it can be repeated.
+
+    One file more would be one confirmation more: on a slow link each waits for what is on the way.
 
     Args:
         folder: the app's absolute folder.
         commit: the name of the decided folder in it.
         places: by absolute target folder, the paths of its files below `commit`.
         removed: files below `folder` that go away; folders that are empty then go, too.
-        last: the file that is moved when all others are in place.
+        last: the file that is moved when all others are in place; the deciding script makes it.
+        content: what is in it.
     """
     from devkit.device import quote
 
     lines = [_PLACE + f"cd {quote([folder])} || exit 1"]
     for target, files in places.items():
-        staged = [posixpath.join(commit, file) for file in files]
-        lines += _chunks(["place", target + "/"], staged)
+        if target != folder:
+            staged = [posixpath.join(commit, file) for file in files]
+            lines += _chunks(["place", target + "/"], staged)
     lines += _chunks(["rm", "-f"], [posixpath.join(folder, file) for file in removed])
     emptied = {parent for file in removed for parent in _parents(file)}
     lines += [
         f"rmdir {quote([posixpath.join(folder, parent)])} 2>/dev/null"
         for parent in sorted(emptied, key=lambda parent: -parent.count("/"))
     ]
-    lines += [quote(["place", folder + "/", posixpath.join(commit, last)]), quote(["rm", "-rf", commit]), ""]
+    # mv takes them in this order.
+    staged = [posixpath.join(commit, file) for file in (*places.get(folder, ()), last)]
+    lines += _chunks(["place", folder + "/"], staged)
+    lines += [quote(["rm", "-rf", commit]), "exit", _CONTENT, content]
     return "\n".join(lines)
 
 
@@ -127,7 +152,7 @@ def decide_script(
         _DECIDE.format(
             lock=quote([posixpath.join(posixpath.dirname(folder), LOCK)]), commit_prefix=COMMIT_PREFIX,
             script=SCRIPT, manifest=manifest, expected=expected, overtaken=OVERTAKEN, staging=staging,
-            commit=commit,
+            commit=commit, content=_CONTENT,
         )
     )  # fmt: skip
     return "\n".join(lines)

@@ -18,7 +18,9 @@ from devkit.errors import DeployError, FileError
 from devkit.runtime.app_folder import MANIFEST, AppFolder, look
 from devkit.runtime.hashes import HashCache
 from devkit.runtime.own_files import expand
-from devkit.runtime.staging import Arrival, Manifest, disk_full, part_name, place_files
+from devkit.runtime.phone_scripts import disk_full
+from devkit.runtime.preparing import Arrival
+from devkit.runtime.staging import Manifest, part_name, place_files
 from devkit.runtime.warmup import WarmUp
 
 if TYPE_CHECKING:
@@ -249,13 +251,13 @@ def apply_plan(device: Device, plan: DeployPlan) -> None:
     }
     with HashCache() as hashes:
         arrivals = [
-            Arrival(f.sent, f.remote, f.mode, f.mtime_s,
+            Arrival(f.sent, f.remote, f.mode, f.mtime_s, f.sent_size,
                     hashes.sha256(f.sent) if f.is_stripped else f.sha256, is_new=f.why == NOT_THERE)
             for f in pushing
         ]  # fmt: skip
     number = secrets.token_hex(8)
     content = json.dumps({"version": 1, "id": number, "files": {**kept, **entries}}, indent=1, sort_keys=True)
-    manifest = Manifest(MANIFEST, content.encode(), number, plan.seen.manifest_id)
+    manifest = Manifest(MANIFEST, content, number, plan.seen.manifest_id)
     place_files(device, plan.folder, arrivals, manifest, plan.push_bytes, removed=plan.removed)
 
 

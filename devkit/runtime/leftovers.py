@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from devkit.runtime.commit import STAGING_PREFIX
+from devkit.runtime.preparing import STALE_MINUTES
 from devkit.runtime.pulls import MARKER_PREFIX
-from devkit.runtime.staging import STALE_MINUTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from devkit import output
 from devkit.errors import DevkitError
 from devkit.runtime.hashes import HashCache
 from devkit.symbols import ElfInfo, Stripper, is_elf, read_elf
+
+if TYPE_CHECKING:
+    from devkit.config import Config
 
 
 class WarmUp:
@@ -66,3 +71,21 @@ class WarmUp:
                     seen.add(name)
                     files.append(read_elf(path))
         return files
+
+
+def libc_of(program: ElfInfo) -> str:
+    """The C library a program needs, by the linker it asks for; the phone need not be asked."""
+    return "glibc" if "ld-linux" in (program.interpreter or "") else "bionic"
+
+
+def stripper_for(config: Config, libc: str) -> Stripper | None:
+    """What strips programs for this C library; None: `deploy.strip` forbids it."""
+    if config.deploy.strip == "never":
+        return None
+    tool = None
+    if libc != "glibc":
+        from devkit.ndk import ndk_for
+
+        with contextlib.suppress(DevkitError):  # then one of this machine, if it has one
+            tool = ndk_for(config).find_tool("llvm-strip")
+    return Stripper(tool, keep_symbols=config.deploy.strip == "debug")

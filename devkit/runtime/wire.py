@@ -18,18 +18,19 @@ _FIRST_BYTES = 256 * 1024
 _LEAST_BYTES = 256
 
 
-def wire_sizes(plan: DeployPlan, features: frozenset[str]) -> Mapping[str, int]:
+def wire_sizes(plan: DeployPlan, features: frozenset[str], *, far: bool = False) -> Mapping[str, int]:
     """Bytes of each file that travels, by its path on the phone; a few percent off for files above 8 MB.
 
     Args:
         features: adb features of the phone, which say what it can unpack.
+        far: whether a slow link is in between.
 
     Raises:
         FileError: a file cannot be read.
     """
     from devkit.device.compression import codec_for
 
-    codec = codec_for(features)
+    codec = codec_for(features, far=far)
     return {f.remote: _estimate(f.sent, f.sent_size, codec) for f in plan.to_push}
 
 
