@@ -44,7 +44,7 @@ _RECEIVE = """\
   ! command -v flock >/dev/null 2>&1 || flock -n 9 || exit {busy}
   [ "$(stat -c %s {file})" = {offset} ] || exit {busy}
   {filter} >> {file} && [ "$(stat -c %s {file})" = {size} ] || exit 1
-  chmod {mode} {file} && TZ=UTC0 touch -t {stamp} {file} && mv -f {file} {target}
+  {finish}
 ) 9>>{file}
 """
 
@@ -72,13 +72,16 @@ def send_resumable(
     device: Device,
     local: Path,
     part: str,
-    target: str,
+    target: str | None,
     *,
     mode: int,
     mtime_s: int,
     on_bytes: Callable[[int], None] | None = None,
 ) -> int:
     """Send a file to `part`, behind what is there of it already, and move it to `target` when it is whole.
+
+    Args:
+        target: None leaves it at `part`, as old as it is: `finish_line` does the rest.
 
     Returns:
         how many bytes had been there.
@@ -94,7 +97,7 @@ def send_resumable(
     if on_bytes is not None and offset:
         on_bytes(offset)
     script = _receive_script(part, target, "cat", offset, size, mode, mtime_s)
-    _feed(device, script, local, offset, target, lambda data: data, on_bytes)
+    _feed(device, script, local, offset, target or local.name, lambda data: data, on_bytes)
     return offset
 
 
@@ -116,13 +119,20 @@ def send_gzipped(
 
 
 def _receive_script(
-    part: str, target: str, filter_: str, offset: int, size: int, mode: int, mtime_s: int
+    part: str, target: str | None, filter_: str, offset: int, size: int, mode: int, mtime_s: int
 ) -> str:
-    stamp = time.strftime("%Y%m%d%H%M.%S", time.gmtime(min(max(mtime_s, 0), 0xFFFFFFFF)))
+    finish = finish_line(part, target, mode=mode, mtime_s=mtime_s) if target else ":"
     return _RECEIVE.format(
-        busy=_BUSY, file=quote_word(part), offset=offset, filter=filter_, size=size, mode=f"{mode & 0o777:o}",
-        stamp=stamp, target=quote_word(target),
-    )  # fmt: skip
+        busy=_BUSY, file=quote_word(part), offset=offset, filter=filter_, size=size, finish=finish
+    )
+
+
+def finish_line(part: str, target: str, *, mode: int, mtime_s: int) -> str:
+    """Shell text that gives a whole file its mode and time, and then its place."""
+    stamp = time.strftime("%Y%m%d%H%M.%S", time.gmtime(min(max(mtime_s, 0), 0xFFFFFFFF)))
+    file = quote_word(part)
+    touch = f"TZ=UTC0 touch -t {stamp} {file}"
+    return f"chmod {mode & 0o777:o} {file} && {touch} && mv -f {file} {quote_word(target)}"
 
 
 def _usable_prefix(device: Device, local: Path, size: int, part: str) -> int:

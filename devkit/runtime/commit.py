@@ -64,7 +64,7 @@ _DECIDE = """\
   for earlier in {commit_prefix}*/{script}; do [ ! -f "$earlier" ] || sh "$earlier" || exit 1; done
   id=$(sed -n 's/^ *"id": "\\([0-9a-f]*\\)".*/\\1/p' {manifest} 2>/dev/null)
   [ "$id" = "{expected}" ] || exit {overtaken}
-  sed '1,/^{content}$/d' {staging}/{script} > {staging}/{manifest} || exit 1
+{gather}  sed '1,/^{content}$/d' {staging}/{script} > {staging}/{manifest} || exit 1
   mv {staging} {commit} || exit 1
   sh {commit}/{script}
 ) < {lock}
@@ -122,7 +122,14 @@ def commit_script(
 
 
 def decide_script(
-    folder: str, staging: str, hashes: Mapping[str, str], *, commit: str, manifest: str, expected: str
+    folder: str,
+    staging: str,
+    hashes: Mapping[str, str],
+    gather: Sequence[str],
+    *,
+    commit: str,
+    manifest: str,
+    expected: str,
 ) -> str:
     """Compare what has arrived with its hashes, decide the deployment, and have its script run.
 
@@ -132,7 +139,8 @@ def decide_script(
     Args:
         folder: the app's absolute folder.
         staging: the name of the folder in it where the files are.
-        hashes: by path below `staging`, the SHA-256 in hexadecimal.
+        hashes: by path below `folder`, the SHA-256 in hexadecimal.
+        gather: lines that bring there what is not below `staging` yet.
         commit: the name of the folder once it is decided.
         expected: the id in the manifest that was looked at; "" where there was none.
     """
@@ -146,13 +154,13 @@ def decide_script(
     groups = [plain[start : start + WORDS] for start in range(0, len(plain), WORDS)] + [[f] for f in odd]
     for group in groups:
         want = "".join(hashes[file] + " " for file in group)
-        lines.append(quote(["same", want, *(posixpath.join(staging, file) for file in group)]))
+        lines.append(quote(["same", want, *group]))
     lines += [f'fi\n[ -z "$bad" ] || exit {DAMAGED}']
     lines.append(
         _DECIDE.format(
             lock=quote([posixpath.join(posixpath.dirname(folder), LOCK)]), commit_prefix=COMMIT_PREFIX,
             script=SCRIPT, manifest=manifest, expected=expected, overtaken=OVERTAKEN, staging=staging,
-            commit=commit, content=_CONTENT,
+            commit=commit, content=_CONTENT, gather="".join(f"  {line} || exit 1\n" for line in gather),
         )
     )  # fmt: skip
     return "\n".join(lines)

@@ -64,6 +64,7 @@ def place_files(
         DeviceError: the phone or the link went away; says what the phone holds.
     """
     from devkit.device import PushItem
+    from devkit.device.streamed import finish_line
 
     staging = STAGING_PREFIX + secrets.token_hex(6)
     decided = commit.COMMIT_PREFIX + manifest.id
@@ -77,8 +78,8 @@ def place_files(
         for arrival in group
     }
     moves = {target: [staged[a] for a in group] for target, group in groups.items()}
-    text = commit.commit_script(folder, decided, moves, removed, manifest.name, manifest.content)
-    script = text.encode("utf-8", "surrogateescape")
+    moving = commit.commit_script(folder, decided, moves, removed, manifest.name, manifest.content)
+    script = moving.encode("utf-8", "surrogateescape")
     # Small ones first: the phone's word for each travels while the next is on its way, but that of the last.
     staged = dict(sorted(staged.items(), key=lambda pair: pair[0].size))
     items = {commit.SCRIPT: PushItem(script, _join(folder, staging, commit.SCRIPT), 0o644, 0)}
@@ -96,18 +97,28 @@ def place_files(
                 preparation.check()
                 bar.advance(count)
 
-            streamed = _stream(device, folder, staged, items, preparation, advance)
-            device.push([item for name, item in items.items() if name not in streamed], advance)
+            arrived = _stream(device, folder, staged, items, preparation, advance)
+            device.push([item for name, item in items.items() if name not in arrived], advance)
         preparation.wait()
-        text = commit.decide_script(
-            folder, staging, hashes, commit=decided, manifest=manifest.name, expected=manifest.replaces
-        )
+        places = {name: arrived.get(name) or posixpath.join(staging, name) for name in items}
+
+        def text() -> str:
+            gather = [
+                finish_line(places[name], posixpath.join(staging, name), mode=item.mode, mtime_s=item.mtime_s)
+                for name, item in items.items()
+                if not places[name].startswith(staging)
+            ]
+            return commit.decide_script(
+                folder, staging, {places[name]: hashes[name] for name in items}, gather,
+                commit=decided, manifest=manifest.name, expected=manifest.replaces,
+            )  # fmt: skip
+
         timeout_s = _MOVE_TIMEOUT_S + total_bytes / _HASH_BYTES_S
         shell = preparation.take_shell()
-        result = _decide(device, folder, staging, text, manifest, timeout_s, shell)
+        result = _decide(device, folder, staging, text(), manifest, timeout_s, shell)
         if result is not None and result.exit_code == commit.DAMAGED:
-            _push_again(device, folder, staging, items, result)
-            result = _decide(device, folder, staging, text, manifest, timeout_s)
+            _push_again(device, folder, staging, items, places, result)
+            result = _decide(device, folder, staging, text(), manifest, timeout_s)
         if result is not None:
             _check_decision(device, folder, result)
 
@@ -127,11 +138,16 @@ def _stream(
     items: Mapping[str, PushItem],
     preparation: Preparation,
     on_bytes: Callable[[int], None],
-) -> set[str]:
-    """Send what does better through a command's input; returns the names that have arrived."""
+) -> dict[str, str | None]:
+    """Send what does better through a command's input.
+
+    Returns:
+        the names that have arrived; those of big files with their place below `folder`, where they stay
+        until everything is decided: what ends devkit before does not cost them.
+    """
     from devkit.device import streamed
 
-    done: set[str] = set()
+    done: dict[str, str | None] = {}
     for arrival, name in staged.items():
         size = arrival.size
         part = posixpath.join(folder, part_name(arrival.sha256))
@@ -144,10 +160,13 @@ def _stream(
                     device, arrival.local, part, target, mode=mode, mtime_s=mtime_s, on_bytes=on_bytes
                 )
             elif streamed.wants_resume(device, arrival.local, size):
+                if part_name(arrival.sha256) in done.values():
+                    continue  # another file with this content
                 preparation.wait()
                 there = streamed.send_resumable(
-                    device, arrival.local, part, target, mode=mode, mtime_s=mtime_s, on_bytes=on_bytes
+                    device, arrival.local, part, None, mode=mode, mtime_s=mtime_s, on_bytes=on_bytes
                 )
+                done[name] = part_name(arrival.sha256)
                 if there:
                     kept = output.human_bytes(there)
                     output.current().note(f"{arrival.remote}: {kept} had arrived before, the rest followed")
@@ -155,7 +174,7 @@ def _stream(
                 continue
         except streamed.PartInUse:
             continue
-        done.add(name)
+        done.setdefault(name, None)
     return done
 
 
@@ -208,12 +227,23 @@ def _state_after(device: Device, folder: str, staging: str) -> str | None:
 
 
 def _push_again(
-    device: Device, folder: str, staging: str, items: Mapping[str, PushItem], result: ShellResult
+    device: Device,
+    folder: str,
+    staging: str,
+    items: Mapping[str, PushItem],
+    places: dict[str, str],
+    result: ShellResult,
 ) -> None:
-    names = result.stdout.decode("utf-8", "surrogateescape").split("\n")
-    damaged = [item for name, item in items.items() if posixpath.join(staging, name) in names]
-    if not damaged:
-        damaged = list(items.values())
+    """Push what arrived damaged, all of it into the staging folder; `places` says so afterwards."""
+    from devkit.device import quote
+
+    lines = result.stdout.decode("utf-8", "surrogateescape").split("\n")
+    names = [name for name in items if places[name] in lines] or list(items)
+    damaged = [items[name] for name in names]
+    for name in names:
+        if not places[name].startswith(staging):
+            device.shell(quote(["rm", "-f", posixpath.join(folder, places[name])]))
+            places[name] = posixpath.join(staging, name)
     shown = ", ".join(posixpath.basename(item.remote) for item in damaged[:3])
     output.current().warn(f"arrived damaged and travels again: {shown}" + (" …" if len(damaged) > 3 else ""))
     device.push(damaged)

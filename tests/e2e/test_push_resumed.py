@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from devkit import config as configuration
+from devkit import runtime
 from devkit.device import Device, streamed
 from devkit.errors import DeviceError, DevkitError
+from devkit.runtime import staging
 from devkit.sim import break_phone, count_bytes, heal_phone
 from tests.e2e.support import Cli, Sim, TinyApp, eventually, start_sim
 
 BIG_BYTES = 24_000_000
 PLACE = "/data/local/tmp/resumed 中"
+# devkit, and on stderr the most memory it had (kB).
+PEAK = """
+import resource, sys
+from devkit.cli.main import run
+code = run(sys.argv[1:])
+print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +86,76 @@ def test_a_model_goes_on_where_it_broke_off(
     assert said.split()[0] == hashlib.sha256(model.read_bytes()).hexdigest()
     assert part not in device.list_dir(f"{PLACE}/chat")
     assert "nothing to push" in devkit("deploy", "chat").out
+
+
+def test_a_model_that_had_arrived_when_devkit_was_killed_is_not_sent_again(
+    far: Sim, tiny: TinyApp, devkit: Cli, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(far.state_home))
+    model = workdir / "model"
+    model.write_bytes(os.urandom(BIG_BYTES))
+    os.utime(model, (1_600_000_000, 1_600_000_000))
+    (workdir / "devkit.yaml").write_text(
+        f"device: {{dir: '{PLACE}', serial: 'sim:resumer'}}\n"
+        f"apps: {{whole: {{target: '{tiny.program}', files: [model]}}}}\n"
+    )
+    settings, device = configuration.load(workdir), far.device()
+    local = runtime.build_app(settings, device, "whole")
+    with monkeypatch.context() as patch:
+
+        def killed(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(staging, "_decide", killed)
+        with pytest.raises(KeyboardInterrupt):
+            runtime.deploy_app(device, runtime.prepare_app(settings, device, local))
+    assert "model" not in device.list_dir(f"{PLACE}/whole")
+    before = sent(far)
+    ran = devkit("deploy", "whole")
+    assert ran.code == 0 and "24.0 MB had arrived before" in ran.err, ran.err
+    assert sent(far) - before < 1_000_000
+    there = device.stat([f"{PLACE}/whole/model"])[f"{PLACE}/whole/model"]
+    assert there is not None and (there.size, there.mtime_s) == (BIG_BYTES, 1_600_000_000)
+    assert not [name for name in device.list_dir(f"{PLACE}/whole") if ".devkit-partial" in name]
+    assert "nothing to push" in devkit("deploy", "whole").out
+
+
+@pytest.mark.slow
+def test_3_gb_go_on_after_a_cut_in_little_memory(
+    far: Sim, tiny: TinyApp, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse file here, whose samples do not shrink; its zeros travel as they are."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(far.state_home))
+    size = 3_000_000_000
+    with (workdir / "model").open("wb") as model:
+        model.truncate(size)
+        for part in range(4):
+            model.seek(size * part // 4)
+            model.write(os.urandom(64 * 1024))
+    (workdir / "devkit.yaml").write_text(
+        f"device: {{dir: '{PLACE}', serial: 'sim:resumer'}}\n"
+        f"apps: {{huge: {{target: '{tiny.program}', files: [model]}}}}\n"
+    )
+
+    def deploy() -> tuple[int, str, int]:
+        """Exit code, stderr, and the most memory it had, in bytes."""
+        argv = [sys.executable, "-c", PEAK, "deploy", "huge"]
+        ran = subprocess.run(argv, cwd=workdir, capture_output=True, text=True, timeout=900, check=False)
+        return ran.returncode, ran.stderr, int(ran.stderr.rsplit("peak ", 1)[1]) * 1024
+
+    break_phone("resumer", "cut", {"after": str(size * 6 // 10), "direction": "up"})
+    code, err, peak = deploy()
+    assert code == 125 and "what was there before is unchanged" in err and peak < 200_000_000, err
+    device = far.device()
+    assert eventually(lambda: is_back(device), 30)
+    heal_phone("resumer")
+    before = sent(far)
+    code, err, peak = deploy()
+    assert code == 0 and "had arrived before" in err and peak < 200_000_000, err
+    assert size * 0.39 < sent(far) - before < size * 0.45
+    there = device.stat([f"{PLACE}/huge/model"])[f"{PLACE}/huge/model"]
+    assert there is not None and there.size == size
+    device.shell(["rm", "-rf", f"{PLACE}/huge"])
 
 
 def test_a_part_of_something_else_is_not_continued(far: Sim, workdir: Path) -> None:
