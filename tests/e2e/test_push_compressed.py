@@ -43,6 +43,26 @@ def sent(device: Device, items: list[PushItem]) -> int:
         return int(session.sent_bytes)
 
 
+def test_a_far_phone_gets_brotli_which_is_smaller_and_flows(device: Device, release: str) -> None:
+    found = codec_for(device.features, far=True)
+    assert (found.name if found else None) == (None if release == "6" else "brotli")
+    if found is None:
+        return
+    device.shell(f"mkdir -p '{FOLDER}'")
+    content = b"".join(os.urandom(40) + b"which repeats itself" * 3 for _ in range(20_000))
+    sock = device.dial("sync:")
+    with SyncSession(
+        sock, server=device.server, serial=device.serial, features=device.features, far=True
+    ) as session:
+        session.push([PushItem(content, f"{FOLDER}/far", 0o640, 1_700_000_000)])
+        assert session.sent_bytes < len(content) * 0.6
+    assert hash_there(device, "far") == hashlib.sha256(content).hexdigest()
+    # It does not keep megabytes while the link has nothing to do.
+    encoder = found.make()
+    pieces = [encoder.compress(content[at : at + 65536]) for at in range(0, 1_048_576, 65536)]
+    assert sum(map(bool, pieces)) >= 3
+
+
 def hash_there(device: Device, name: str) -> str:
     return hashlib.sha256(device.read_bytes(f"{FOLDER}/{name}")).hexdigest()
 
