@@ -44,30 +44,49 @@ class Arrival:
 
 class Preparation:
     """The folders of a deployment, made beside its transfer (sync makes those it needs by itself), and a
-    shell that waits for the script which decides.
+    shell that waits for the script which decides. Use it as a context manager: leaving closes the shell.
 
     Args:
         folder: the app's absolute folder on the phone.
         staging: the name of the folder in it where the files go first.
         groups: the files by the absolute folder in which each takes its place.
+        is_short: the transfer takes seconds; beside one of hours a shell would wait for nothing.
     """
 
     def __init__(
-        self, device: Device, folder: str, staging: str, groups: Mapping[str, Sequence[Arrival]]
+        self,
+        device: Device,
+        folder: str,
+        staging: str,
+        groups: Mapping[str, Sequence[Arrival]],
+        *,
+        is_short: bool,
     ) -> None:
         self._error: BaseException | None = None
         self._shell: ShellStream | None = None
+        self._closed = False
 
         def prepare() -> None:
             try:
                 _prepare(device, folder, staging, groups)
-                if "shell_v2" in device.features:
+                if is_short and "shell_v2" in device.features:
                     self._shell = device.open_shell("sh", doing="deploying")
             except BaseException as error:
                 self._error = error
+            if self._closed:
+                self.__exit__()
 
         self._thread = threading.Thread(target=prepare, name="devkit prepare", daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Preparation:
+        return self
+
+    def __exit__(self, *_exc_info: object) -> None:
+        self._closed = True
+        shell = self.take_shell()
+        if shell is not None:
+            shell.close()
 
     def check(self) -> None:
         """Raise what has gone wrong so far; does not wait.

@@ -26,6 +26,7 @@ _MOVE_TIMEOUT_S = 120.0
 # Hashing on the phone: a slow one's flash.
 _HASH_BYTES_S = 20_000_000
 _BACK_WITHIN_S = 15.0
+_SHORT_BYTES = 64_000_000
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,10 @@ def place_files(
     items |= {
         name: PushItem(a.local, _join(folder, staging, name), a.mode, a.mtime_s) for a, name in staged.items()
     }
-    with _cleaned_up(device, posixpath.join(folder, staging)):
-        preparation = Preparation(device, folder, staging, groups)
+    with (
+        _cleaned_up(device, posixpath.join(folder, staging)),
+        Preparation(device, folder, staging, groups, is_short=total_bytes < _SHORT_BYTES) as preparation,
+    ):
         label = f"pushing {len(arrivals)} files"
         with output.current().progress(label, total_bytes, unit="bytes") as bar:
 

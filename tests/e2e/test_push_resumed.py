@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,7 +121,37 @@ def test_a_model_that_had_arrived_when_devkit_was_killed_is_not_sent_again(
     assert "nothing to push" in devkit("deploy", "whole").out
 
 
+def test_a_big_file_that_arrived_damaged_travels_again(
+    far: Sim, tiny: TinyApp, workdir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(far.state_home))
+    model = workdir / "model"
+    model.write_bytes(os.urandom(17_000_000))
+    (workdir / "devkit.yaml").write_text(
+        f"device: {{dir: '{PLACE}', serial: 'sim:resumer'}}\n"
+        f"apps: {{spoilt: {{target: '{tiny.program}', files: [model]}}}}\n"
+    )
+    settings, device = configuration.load(workdir), far.device()
+    decide, folder = staging._decide, f"{PLACE}/spoilt"
+    damaged: list[str] = []
+
+    def damaging(*args: Any, **options: Any) -> Any:
+        parts = [name for name in device.list_dir(folder) if ".devkit-partial" in name]
+        if not damaged:
+            damaged.extend(parts)
+            device.shell(f"printf XYZ | dd of='{folder}/{parts[0]}' bs=1 seek=5000 conv=notrunc", check=True)
+        return decide(*args, **options)
+
+    monkeypatch.setattr(staging, "_decide", damaging)
+    local = runtime.build_app(settings, device, "spoilt")
+    runtime.deploy_app(device, runtime.prepare_app(settings, device, local))
+    said = device.shell(["sha256sum", f"{folder}/model"]).text.split()[0]
+    assert said == hashlib.sha256(model.read_bytes()).hexdigest()
+    assert damaged and not set(damaged) & set(device.list_dir(folder))
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_3_gb_go_on_after_a_cut_in_little_memory(
     far: Sim, tiny: TinyApp, workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,7 +171,7 @@ def test_3_gb_go_on_after_a_cut_in_little_memory(
     def deploy() -> tuple[int, str, int]:
         """Exit code, stderr, and the most memory it had, in bytes."""
         argv = [sys.executable, "-c", PEAK, "deploy", "huge"]
-        ran = subprocess.run(argv, cwd=workdir, capture_output=True, text=True, timeout=900, check=False)
+        ran = subprocess.run(argv, cwd=workdir, capture_output=True, text=True, timeout=700, check=False)
         return ran.returncode, ran.stderr, int(ran.stderr.rsplit("peak ", 1)[1]) * 1024
 
     break_phone("resumer", "cut", {"after": str(size * 6 // 10), "direction": "up"})
