@@ -36,7 +36,7 @@ def find_app(config: Config, name: str) -> tuple[AppConfig, Path | None]:
 
 
 def refuse_unknown(config: Config, name: str) -> None:
-    """Refuse an app that no build so far makes; without any, one that no CMake file names.
+    """Refuse an app that no build so far makes and no CMake file names.
 
     Asks no phone and builds nothing.
 
@@ -51,22 +51,22 @@ def refuse_unknown(config: Config, name: str) -> None:
     from devkit.engine.editor_view import find_builds
     from devkit.engine.fileapi import read_artifacts
 
-    if config.source.is_dir() and engine.detect_engine(config.source) is None:
+    if not config.source.is_dir():
+        return  # the build says what is wrong
+    if engine.detect_engine(config.source) is None:
         if name in config.apps:
-            return  # which engine it is, the build says
+            return
         raise unknown_app(config, name, ())
     made = []
     for build in find_builds(config.source):
         with contextlib.suppress(DevkitError):  # a folder that CMake has not described yet
             made += [a for a in read_artifacts(build.folder) if a.kind == "executable"]
     target = app.target or app.name
-    if made:
-        known = any(target in (a.path.name, a.target) for a in made)
-    else:
-        word = re.compile(rf"(?<![\w.-]){re.escape(target)}(?![\w-])")
-        texts = (file.read_text("utf-8", "replace") for file in cmake_files(config.source))
-        known = any(word.search(text) for text in texts)
-    if not known:
+    if any(target in (a.path.name, a.target) for a in made):
+        return
+    # Another profile, or a newer source, may make it.
+    word = re.compile(rf"(?<![\w.-]){re.escape(target)}(?![\w-])")
+    if not any(word.search(file.read_text("utf-8", "replace")) for file in cmake_files(config.source)):
         raise unknown_app(config, target, tuple(dict.fromkeys(a.path.name for a in made)))
 
 
