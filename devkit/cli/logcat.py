@@ -91,6 +91,9 @@ def logcat(
     keep: Annotated[
         int, typer.Option("--keep", min=0, metavar="N", help="Full files to keep, FILE.1 the newest.")
     ] = 4,
+    events: Annotated[
+        bool, typer.Option("--events", help="Errors of QNN, heat, kills, crashes: not the lines.")
+    ] = False,
     clear: Annotated[
         bool, typer.Option("--clear", "-c", help="Empty the phone's log and end; asks.")
     ] = False,
@@ -106,12 +109,18 @@ def logcat(
     from devkit.logcat.session import View
     from devkit.logcat.times import parse_duration, parse_moment
 
+    kind = View
+    if events:
+        from devkit.cli.logcat_events import EventView
+
+        kind = EventView
+
     config = common.load_config(serial=serial)
     buffers = _buffers(buffer)
     if clear:
         _clear(config, serial, buffers, yes=yes, dry_run=dry_run)
         return
-    tags, others = _tags(config, specs or [], everything, bool(pid or process), level)
+    tags, others = _tags(config, specs or [], everything or events, bool(pid or process), level)
     filters = Filters(
         tags,
         others,
@@ -130,7 +139,7 @@ def logcat(
     with contextlib.ExitStack() as stack:
         device = common.pick_device(config, serial) if file is None else None
         writer = stack.enter_context(_writer(save, rotate_bytes, keep, append)) if save else None
-        view = View(
+        view = kind(
             filters,
             processes=_processes(device, pid, process),
             buffers=frozenset(buffers)
@@ -146,6 +155,7 @@ def logcat(
         if device is None:
             _read_file(str(file), view)
         else:
+            view.live = True
             _follow(device, buffers, view, dump)
 
 
@@ -206,6 +216,7 @@ def _read_file(file: str, view: View) -> None:
 def _summarize(view: View, follower: Follower[Any] | None) -> None:
     from devkit.logcat.session import summary
 
+    view.tell_all()
     sink = output.current()
     if view.beside is not None:
         view.beside.finish()

@@ -45,6 +45,7 @@ class View:
         max_count: end after so many records have been shown.
         duration_s: end after so many seconds.
         beside: reads along.
+        live: a phone's log, which may go on for hours.
     """
 
     filters: Filters
@@ -55,6 +56,7 @@ class View:
     max_count: int | None = None
     duration_s: float | None = None
     beside: Beside | None = None
+    live: bool = False
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
@@ -107,6 +109,9 @@ class View:
             self._print(shown)
         return self.max_count is not None and self.counts.shown >= self.max_count
 
+    def tell_all(self) -> None:
+        """What there is to say when the log has ended, before the summary."""
+
     def _print(self, records: Sequence[Record]) -> None:
         sink = output.current()
         if sink.json_mode:
@@ -155,8 +160,7 @@ class View:
             if self.writer is not None:
                 self.writer.write(f"--------- devkit: {notice.text}\n".encode())
 
-    @staticmethod
-    def _aside(value: dict[str, Any], text: str, *, warn: bool = False) -> None:
+    def _aside(self, value: dict[str, Any], text: str, *, warn: bool = False) -> None:
         """Beside the log: in the JSON stream, or on stderr, so that a pipe gets records only.
 
         Args:

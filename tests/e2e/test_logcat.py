@@ -236,6 +236,18 @@ def test_dump_since_and_clear(device: Device, phone: Sim, devkit: Cli) -> None:
     assert ended.code == 0 and "0 shown" in ended.err
 
 
+def test_events_of_a_live_log(device: Device, workdir: Path) -> None:
+    live = Live(workdir, "--events")
+    told = lambda: [row["event"] for row in live.rows() if "event" in row]  # noqa: E731
+    device.shell(
+        'log -p e -t MNNJNI "Can\'t Find type=5 backend, use 0 instead"; log -t Other nothing', check=True
+    )
+    assert eventually(lambda: len(told()) == 1, 20), live.err.read_text()
+    live.end()
+    (end,) = [row["events"] for row in live.rows() if "events" in row]
+    assert [event["category"] for event in end] == ["cpu"] and end == told()
+
+
 def test_beside_a_run(device: Device, phone: Sim, devkit: Cli, writer: Path) -> None:
     device.shell("log -t MNNJNI before")
     ran = devkit("run", str(writer), "-s", "sim:logs", "--logcat", "--", "5", "mine")
