@@ -19,10 +19,14 @@ from devkit.cli import (
     debug_symbols,
     debug_vscode,
     live_crashes,
+    run_logcat,
 )
 from devkit.errors import UsageError
 
 if TYPE_CHECKING:
+    from devkit.device import Device
+    from devkit.lldb import DebugRequest
+
     pass
 
 app = typer.Typer(rich_markup_mode=None)
@@ -98,6 +102,13 @@ def debug(
             metavar="DIR", help="For editors: all but LLDB; its commands are written into this folder."
         ),
     ] = None,
+    logcat: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The program's log goes there; - with --batch or --serve.",
+        ),
+    ] = None,
     end: Annotated[bool, typer.Option("--end", help="End the session of --serve DIR.")] = False,
     no_build: common.NoBuild = False,
     no_deploy: Annotated[
@@ -157,6 +168,7 @@ def debug(
     _check_input(stdin, batch, serve)
     if serve is not None:
         context.with_resource(lldb.announced(serve))
+    run_logcat.check_place(logcat, prompt=batch is None and serve is None)
     to_running = pick or (attach is not None and not wait_for)
     config, device, prepared = common.prepare_app(
         name,
@@ -220,12 +232,11 @@ def debug(
     crashes = live_crashes.of_app(
         config, prepared, mine=lambda crash: crash.kind == "sanitizer", editor=serve is not None
     )
-    if serve is not None:
-        with contextlib.closing(crashes):
+    with contextlib.closing(crashes), _log_beside(device, logcat, request, program):
+        if serve is not None:
             lldb.serve(device, tools, request, serve, crashes.output)
-        return
-    request = dataclasses.replace(request, pending=debug_symbols.pending(prepared, request))
-    with contextlib.closing(crashes):
+            return
+        request = dataclasses.replace(request, pending=debug_symbols.pending(prepared, request))
         result = lldb.debug(device, tools, request, show=not sink.json_mode, on_output=crashes.output)
     result = debug_sanitized.at_its_report(request, result, crashes.found)
     if batch is not None:
@@ -233,6 +244,16 @@ def debug(
     if sink.json_mode:
         sink.data({**result.as_dict(), "crashes": crashes.as_list()})
     raise typer.Exit(result.exit_code or 0)
+
+
+def _log_beside(
+    device: Device, where: Path | None, request: DebugRequest, program: str
+) -> contextlib.AbstractContextManager[None]:
+    if where is None:
+        return contextlib.nullcontext()
+    if request.attach_pid is not None:
+        return run_logcat.beside_session(device, where, pids=[request.attach_pid])
+    return run_logcat.beside_session(device, where, names=[request.wait_for or program])
 
 
 def _end(serve: Path | None) -> None:

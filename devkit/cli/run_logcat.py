@@ -1,4 +1,4 @@
-"""`--logcat`: what a program writes to the phone's log, shown beside its output while it runs."""
+"""`--logcat` of run, debug and profile: what a program writes to the phone's log, beside its session."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import secrets
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from devkit import output
-from devkit.errors import DevkitError
+from devkit.errors import DevkitError, FileError, UsageError
 
 if TYPE_CHECKING:
     from devkit.device import Device
+    from devkit.logcat.processes import ProcessFilter
     from devkit.logcat.record import Record
     from devkit.logcat.show import Columns
 
@@ -23,6 +26,7 @@ _LAST_LINES_S = 3.0
 # What is kept for the readers of results: the end, where statistics stand.
 _KEPT_BYTES = 1 << 20
 _TAG = b"devkit"
+_STDERR = Path("-")
 
 
 class LogBeside:
@@ -30,13 +34,26 @@ class LogBeside:
 
     Which process it is, the log itself tells: `first`, run by the shell that then becomes the program, writes
     a line with its pid. So lines of programs that end at once are not missed, and old ones not taken for its.
+
+    Args:
+        processes: whose lines these are, where nobody can run `first`: from now on.
+        show: takes the lines as text; None: stderr.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(
+        self,
+        device: Device,
+        *,
+        processes: ProcessFilter | None = None,
+        show: Callable[[str], None] | None = None,
+    ) -> None:
         self._device = device
+        self._processes = processes
+        self._tell = show
         self._token = secrets.token_hex(6)
         self._began = f"run {self._token} ".encode()
         self._ended = f"end {self._token}".encode()
+        self._reads = threading.Event()
         self._end_seen = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._read, name="devkit logcat", daemon=True)
@@ -53,6 +70,8 @@ class LogBeside:
 
     def __enter__(self) -> LogBeside:
         self._thread.start()
+        if self._processes is not None:
+            self._reads.wait(_LAST_LINES_S)  # no line tells where they begin
         return self
 
     def __exit__(
@@ -78,7 +97,7 @@ class LogBeside:
         sink = output.current()
         if self._failed is not None:
             sink.warn(f"the log of the phone could not be read: {self._failed.what}")
-        elif not self._seen_begin:
+        elif self._processes is None and not self._seen_begin:
             sink.warn("the program's start was not found in the phone's log; none of its lines were shown")
         elif self._gaps:
             sink.warn("the link broke while the program ran: lines of the log may be missing")
@@ -91,11 +110,12 @@ class LogBeside:
         from devkit.logcat.source import PhoneLog
 
         sink = output.current()
-        columns = Columns(color=sink.style("x", "red") != "x")
-        processes: ProcessFilter | None = None
+        columns = Columns(color=self._tell is None and sink.style("x", "red") != "x")
+        processes = self._processes
         try:
             source = PhoneLog(self._device)
             now_ns = source.look().now_ns
+            self._reads.set()
             follower = Follower(source, Entries(), since_ns=now_ns or None)
             for records, notices in follower.batches():
                 self._gaps += sum(notice.kind == "gap" for notice in notices)
@@ -111,6 +131,8 @@ class LogBeside:
                     return
         except DevkitError as error:
             self._failed = error
+        finally:
+            self._reads.set()
 
     def _from_begin(self, records: Sequence[Record]) -> tuple[Sequence[Record], int | None]:
         for index, record in enumerate(records):
@@ -130,6 +152,67 @@ class LogBeside:
             while self._kept > _KEPT_BYTES:
                 self._kept -= len(self._lines.popleft())
         text = "".join(map(columns.text, records))
+        if self._tell is not None:
+            self._tell(text)
+            return
         if sys.stderr.isatty():
             text = text.replace("\n", "\r\n")  # the program may have the terminal in raw mode
         output.current().raw(text.encode("utf-8", "replace"), stderr=True)
+
+
+@contextmanager
+def beside_session(
+    device: Device, where: Path, *, names: Sequence[str] = (), pids: Sequence[int] = ()
+) -> Iterator[None]:
+    """The log of processes that somebody else starts (lldb-server, an editor, a profiler), into a file.
+
+    Args:
+        where: a file, which is continued; another terminal (/dev/pts/7); `-`: stderr.
+        names: of programs or apps, also after they have been started again.
+
+    Raises:
+        FileError: it cannot be written.
+    """
+    from devkit.logcat.processes import ProcessFilter
+    from devkit.logcat.session import app_users, ask_names
+
+    def shell(script: str) -> bytes:
+        return device.shell(script).stdout
+
+    users = app_users(shell, names)
+    processes = ProcessFilter(pids=pids, names=names, uids=users, ask=ask_names(shell))
+    if where == _STDERR:
+        with LogBeside(device, processes=processes):
+            yield
+        return
+    try:
+        file = where.open("a", encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise FileError(f"--logcat {where} cannot be written", evidence=error.strerror) from None
+    with file:
+        newline = "\r\n" if file.isatty() else "\n"
+
+        def show(text: str) -> None:
+            file.write(text.replace("\n", newline))
+            file.flush()
+
+        with LogBeside(device, processes=processes, show=show):
+            yield
+
+
+def check_place(where: Path | None, *, prompt: bool) -> None:
+    """Refuse what would be written into LLDB's prompt, or into a folder, before anything is built.
+
+    Raises:
+        UsageError: it is one of these.
+    """
+    if where == _STDERR and prompt:
+        raise UsageError(
+            "--logcat - would write into LLDB's prompt",
+            hints=[
+                "--logcat FILE, and in another terminal: tail -f FILE",
+                "--logcat /dev/pts/7: that terminal",
+            ],
+        )
+    if where is not None and where.is_dir():
+        raise UsageError(f"--logcat {where} is a folder", hints=["name a file in it"])

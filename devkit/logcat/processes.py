@@ -161,7 +161,7 @@ def parse_names(data: bytes) -> dict[int, str]:
     """The output of `names_script`: pid → first word of its command line."""
     starts = list(_CMDLINE.finditer(data))
     names: dict[int, str] = {}
-    for start, following in zip(starts, [*starts[1:], None], strict=True):
+    for start, following in zip(starts, [*starts[1:], None], strict=False):
         body = data[start.end() : following.start() if following else len(data)]
         word = body.partition(b"\0")[0].strip()
         if word:

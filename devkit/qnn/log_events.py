@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from devkit.crashes.endings import fatal_line, memory_kill, shell_word
-from devkit.crashes.report import headline
+from devkit.crashes.summary import headline
 from devkit.errors import UsageError
 from devkit.logcat.record import Record
 from devkit.qnn.explain import sentence

@@ -258,6 +258,19 @@ def test_beside_a_run(device: Device, phone: Sim, devkit: Cli, writer: Path) -> 
     ]
 
 
+def test_beside_a_debug_session(device: Device, phone: Sim, devkit: Cli, writer: Path, workdir: Path) -> None:
+    (workdir / "batch.lldb").write_text("process continue\n")
+    device.shell(f"setsid {TMP}/other 3000 others >/dev/null 2>&1 </dev/null & echo $!")
+    session = ["debug", str(writer), "-s", "sim:logs", "--batch", "batch.lldb"]
+    ran = devkit(*session, "--logcat", "the log.txt", "--", "30", "mine")
+    assert ran.code == 0 and "mine line" not in ran.out + ran.err, ran.err
+    lines = (workdir / "the log.txt").read_text().splitlines()
+    assert [line.split("  ")[-1] for line in lines] == [f"mine line {i}" for i in range(30)]
+    ran = devkit(*session, "--logcat", "-", "--", "30", "again")
+    assert ran.code == 0 and ran.err.count("again line") == 30
+    device.shell("pkill -x other")
+
+
 def test_android_6(tmp_path: Path, adb: Path, devkit: Cli) -> None:
     old = start_sim("logs6", tmp_path / "stät", adb, android="6")
     try:

@@ -123,6 +123,7 @@ def test_names_of_processes() -> None:
     )
     assert parse_names(said.partition(b"\n==> /dev/null")[0]) == {10: "./llm_demo", 12: "com.example.chat"}
     assert parse_names(said)[12] == "com.example.chat"
+    assert parse_names(b"") == {} and parse_names(b"\n==> /dev/null <==\n") == {}  # all have ended
     assert "/proc/10/cmdline /proc/11/cmdline /dev/null" in names_script([10, 11])
     assert len(names_script(range(5000))) < 200
 
