@@ -63,7 +63,7 @@ class Capture:
         records = self._records(block)
         counts = view.counts
         counts.read += block.count(b"\n") - 1
-        if block.rfind(_DIVIDER) >= 0:
+        if self._lines.has_dividers:
             counts.read -= block.count(_DIVIDER)
         chatty = [record for record in records if record.tag == _COUNTED]
         if chatty:

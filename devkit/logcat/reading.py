@@ -103,15 +103,17 @@ class Lines:
 
     Attributes:
         cut: the last batch ended within a line, so that the rest of its message may follow.
+        has_dividers: not all of its lines are messages.
     """
 
     def __init__(self) -> None:
         self._rest = b""
         self._clock = Clock()
-        # Blocks with the stamp of their last line; the buffer that was in force before the first of them.
-        self._recent: deque[tuple[int, bytes]] = deque()
+        # Blocks with the stamp of their last line and the buffer that is in force behind them; and the one
+        # that was before the first.
+        self._recent: deque[tuple[int, str, bytes]] = deque()
         self._recent_bytes = 0
-        self._buffer_before = ""
+        self._buffer = self._buffer_before = ""
         self._newest = 0
         # While the overlap of two readings passes.
         self._seam: Seam | None = None
@@ -119,7 +121,7 @@ class Lines:
         self._written_buffer = ""
         self._repeated = 0
         self.skipped_bytes = 0
-        self.cut = False
+        self.cut = self.has_dividers = False
 
     @property
     def repeated(self) -> int:
@@ -140,7 +142,7 @@ class Lines:
             return
         seam = Seam()
         self._stream_buffer = self._buffer_before
-        for _, block in self._recent:
+        for _, _, block in self._recent:
             seam.remember(self._records(block))
         self._written_buffer = self._stream_buffer
         self._stream_buffer = ""
@@ -180,17 +182,18 @@ class Lines:
     def _remember(self, block: bytes) -> None:
         stamp = self._stamp(block[block.rfind(b"\n", 0, -1) + 1 :])
         self._newest = max(self._newest, stamp or 0)
-        self._recent.append((stamp or self._newest, block))
+        at = block.rfind(_DIVIDER) + 1
+        self.has_dividers = at > 0
+        if at:
+            self._buffer = _buffer(block[at : block.find(b"\n", at)]) or self._buffer
+        self._recent.append((stamp or self._newest, self._buffer, block))
         self._recent_bytes += len(block)
         while self._recent and (
             self._recent[0][0] < self._newest - 2 * SLACK_NS
             or (self._recent_bytes > _MAX_KEPT_BYTES and len(self._recent) > 1)
         ):
-            _, old = self._recent.popleft()
+            _, self._buffer_before, old = self._recent.popleft()
             self._recent_bytes -= len(old)
-            at = old.rfind(_DIVIDER) + 1
-            if at:
-                self._buffer_before = _buffer(old[at : old.find(b"\n", at)]) or self._buffer_before
 
     def _joined(self, block: bytes, seam: Seam) -> tuple[bytes, list[Gap]]:
         before = seam.dropped

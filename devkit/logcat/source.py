@@ -28,7 +28,7 @@ TEXT_SINCE_API = 28
 _TEXT_WORDS = ("-D", *(word for name in ("threadtime", "year", "nsec", "zone") for word in ("-v", name)))
 # Few large pieces cost less than many small ones: a log that comes fast is given time to gather. After a
 # large piece the next is there already.
-_GATHER_S = 0.05
+_GATHER_S = 0.1
 _SMALL_BYTES, _LARGE_BYTES = 4 * 1024, 96 * 1024
 # HOST:PORT, as `adb connect` names phones.
 _ADDRESS = re.compile(r"\S+:\d+\Z")
