@@ -6,20 +6,20 @@ import contextlib
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from devkit import output
-from devkit.cli import common
+from devkit.cli import common, logcat_adb
 from devkit.errors import EXIT_CHECK_FAILED, FileError, UsageError
 
 if TYPE_CHECKING:
+    import io
     from collections.abc import Callable
 
     from devkit.config import Config
     from devkit.device import Device
-    from devkit.logcat.filters import Filters
     from devkit.logcat.follow import Follower
     from devkit.logcat.processes import ProcessFilter
     from devkit.logcat.save import Writer
@@ -55,7 +55,7 @@ def logcat(
         str | None, typer.Option("--exclude", metavar="REGEX", help="No messages with a match.")
     ] = None,
     pid: Annotated[
-        list[int] | None, typer.Option("--pid", metavar="PID", help="Only this process; repeatable.")
+        list[int] | None, typer.Option("--pid", min=1, metavar="PID", help="Only this process; repeatable.")
     ] = None,
     process: Annotated[
         list[str] | None,
@@ -115,10 +115,14 @@ def logcat(
 
         kind = EventView
 
+    _check(
+        clear=clear, file=file, dry_run=dry_run, processes=process,
+        needs_save={"--append": append, "--save-shown": save_shown}, save=save,
+    )  # fmt: skip
     config = common.load_config(serial=serial)
     buffers = _buffers(buffer)
     if clear:
-        _clear(config, serial, buffers, yes=yes, dry_run=dry_run)
+        logcat_adb.clear(config, serial, buffers, yes=yes, dry_run=dry_run)
         return
     tags, others = _tags(config, specs or [], everything or events, bool(pid or process), level)
     filters = Filters(
@@ -131,10 +135,10 @@ def logcat(
     )
     seconds = parse_duration(duration, option="--duration") if duration else None
     rotate_bytes = _size(rotate)
-    if dry_run:
-        raise UsageError("--dry-run goes with --clear: nothing else changes anything")
+    if filters.since_ns and filters.until_ns and filters.since_ns > filters.until_ns:
+        raise UsageError(f"--since {since} is later than --until {until}: nothing can be shown")
     if print_commands:
-        _print_commands(config, serial, buffers, filters, dump)
+        logcat_adb.print_commands(config, serial, buffers, filters, dump)
         return
     with contextlib.ExitStack() as stack:
         device = common.pick_device(config, serial) if file is None else None
@@ -152,11 +156,36 @@ def logcat(
         )
         if device is not None:
             view.beside = _crashes(config, stack)
+        if not (specs or everything or events or pid or process):
+            names = ", ".join(sorted(tag.decode() for tag in tags))
+            sink = output.current()
+            sink.note(sink.style(f"showing {names}, and of others what is fatal (--all: everything)", "dim"))
         if device is None:
             _read_file(str(file), view)
         else:
             view.live = True
             _follow(device, buffers, view, dump)
+
+
+def _check(
+    *,
+    clear: bool,
+    file: str | None,
+    dry_run: bool,
+    processes: list[str] | None,
+    needs_save: dict[str, bool],
+    save: Path | None,
+) -> None:
+    """Refuse what would be passed over in silence."""
+    if clear and file is not None:
+        raise UsageError("--clear empties a phone's log, --file reads a saved one: name one of them")
+    if dry_run and not clear:
+        raise UsageError("--dry-run goes with --clear: nothing else changes anything")
+    for option, given in needs_save.items():
+        if given and save is None:
+            raise UsageError(f"{option} goes with --save FILE")
+    if processes and not all(name.strip() for name in processes):
+        raise UsageError("--app needs a name", hints=["--app llm_demo, --app com.example.chat"])
 
 
 def _follow(device: Device, buffers: list[str], view: View, dump: bool) -> None:
@@ -202,7 +231,7 @@ def _read_file(file: str, view: View) -> None:
 
     try:
         if file == "-":
-            view.read(read_log(sys.stdin.buffer))
+            view.read(read_log(cast("io.BufferedReader", sys.stdin.buffer)))
         else:
             with Path(file).open("rb") as stream:
                 view.read(read_log(stream))
@@ -253,9 +282,6 @@ def _tags(
         others = VERBOSE
     else:
         tags, others = default_tags(config.engine)
-        names = ", ".join(sorted(tag.decode() for tag in tags))
-        sink = output.current()
-        sink.note(sink.style(f"showing {names}, and of others what is fatal (--all: everything)", "dim"))
     if level is not None:
         lowest = parse_level(level)
         tags = {tag: max(one, lowest) for tag, one in tags.items()}
@@ -304,48 +330,3 @@ def _writer(path: Path, rotate_bytes: int, keep: int, append: bool) -> Writer:
     from devkit.paths import expand_user
 
     return Writer(expand_user(path), rotate_bytes=rotate_bytes, kept=keep, append=append)
-
-
-def _clear(config: Config, serial: str | None, buffers: list[str], *, yes: bool, dry_run: bool) -> None:
-    from devkit.logcat.source import clear as empty
-
-    device = common.pick_device(config, serial)
-    what = f"the log of the phone {device.serial} ({', '.join(buffers)})"
-    sink = output.current()
-    if dry_run:
-        sink.data({"cleared": [], "would_clear": buffers}, f"would empty {what}")
-        return
-    if not yes:
-        if sink.json_mode or not sys.stdin.isatty():
-            raise UsageError(f"nobody can be asked whether {what} may be emptied", hints=["add --yes"])
-        if not typer.confirm(f"Empty {what}? What it holds is lost.", err=True):
-            sink.note("nothing was changed")
-            return
-    empty(device, buffers)
-    sink.data({"cleared": buffers}, f"emptied {what}")
-
-
-def _print_commands(
-    config: Config, serial: str | None, buffers: list[str], filters: Filters, dump: bool
-) -> None:
-    import shlex
-
-    from devkit.logcat.record import LETTERS
-
-    device = common.pick_device(config, serial)
-    words = ["adb", "-H", device.server.host, "-P", str(device.server.port), "-s", device.serial, "logcat"]
-    words += [
-        "-v",
-        "threadtime",
-        "-v",
-        "year",
-        "-v",
-        "nsec",
-        "-v",
-        "zone",
-        *(w for b in buffers for w in ("-b", b)),
-    ]
-    words += ["-d"] if dump else []
-    words += [f"{tag.decode('utf-8', 'replace')}:{LETTERS[one]}" for tag, one in filters.tags.items()]
-    words.append(f"*:{LETTERS[filters.others]}")
-    output.current().data({"commands": [words]}, shlex.join(words))

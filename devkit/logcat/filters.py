@@ -80,6 +80,8 @@ def parse_specs(specs: Sequence[str]) -> tuple[dict[bytes, int], int | None]:
 def _split(text: str) -> list[str]:
     """Several in one word, as adb logcat takes them; a tag may hold blanks itself."""
     words = text.replace(",", " ").split()
+    if not words:
+        raise UsageError(f"{text!r} is no filter", hints=["--all shows every tag"])
     return words if len(words) < 2 or all(":" in word or word == "*" for word in words) else [text.strip()]
 
 

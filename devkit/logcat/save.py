@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Sequence
@@ -101,6 +102,8 @@ class Writer:
         self._kept = kept
         self.written = 0
         self.rotations = 0
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder", hints=["name a file in it for --save"])
         if not append and path.exists() and path.stat().st_size:
             raise UsageError(
                 f"{path} is there already", hints=["--append continues it", "name another file for --save"]
@@ -178,5 +181,7 @@ class Writer:
         return FileError(
             f"the log cannot be written to {self.path}",
             evidence=os.strerror(error.errno or 0),
-            hints=["make room, or save it elsewhere: df -h"],
+            hints=["make room, or save it elsewhere: df -h"]
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            else ["name another file for --save"],
         )

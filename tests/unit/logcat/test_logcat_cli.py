@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -129,3 +132,60 @@ def test_columns_stay_aligned() -> None:
 def test_json_says_what_is_no_text() -> None:
     value = as_json(Record(5, "main", 1, 1, 1, 4, b"t", b"\xff"))
     assert value["message"] == "\\xff" and value["utf8"] is False and value["time"] == "0.000000005"
+
+
+THREADTIME = str(CASES / "H1" / "threadtime.txt")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--clear", "--file", THREADTIME], "name one of them"),
+        (["--append"], "--append goes with --save"),
+        (["--save-shown"], "--save-shown goes with --save"),
+        (["--dry-run"], "--dry-run goes with --clear"),
+        (["--app", " ", "--file", THREADTIME], "--app needs a name"),
+        (["--pid", "0", "--file", THREADTIME], "--pid"),
+        (["", "--file", THREADTIME], "no filter"),
+        (["--since", "1h", "--until", "2h", "--file", THREADTIME], "later than --until"),
+        (["--save", ".", "--file", THREADTIME], "is a folder"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(words: list[str], said: str, capsys: Captured) -> None:
+    assert run(["logcat", *words]) == 2
+    err = capsys.readouterr().err
+    assert said in err and "showing" not in err
+
+
+def test_a_packed_log(tmp_path: Path, capsys: Captured) -> None:
+    import gzip
+
+    (tmp_path / "log.gz").write_bytes(gzip.compress(Path(THREADTIME).read_bytes()))
+    assert run(["logcat", "--all", "--file", THREADTIME]) == 0
+    plain = capsys.readouterr().out
+    assert run(["logcat", "--all", "--file", "log.gz"]) == 0
+    assert capsys.readouterr().out == plain
+    (tmp_path / "cut.gz").write_bytes((tmp_path / "log.gz").read_bytes()[:200])
+    assert run(["logcat", "--all", "--file", "cut.gz"]) == 125
+    (tmp_path / "bug.zip").write_bytes(b"PK\x03\x04" + bytes(40))
+    assert run(["logcat", "--all", "--file", "bug.zip"]) == 125
+    err = capsys.readouterr().err
+    assert "gzip file is broken" in err and "unzip" in err and "Traceback" not in err
+
+
+def test_a_pipe_is_shown_as_it_comes(tmp_path: Path) -> None:
+    reader = subprocess.Popen(
+        [sys.executable, "-m", "devkit", "logcat", "--all", "--file", "-"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert reader.stdin is not None and reader.stdout is not None
+    for number in range(3):
+        reader.stdin.write(b"05-14 10:22:30.108 12345 12361 I MNNJNI  : line %d\n" % number)
+        reader.stdin.flush()
+        assert b"line %d" % number in reader.stdout.readline()
+    reader.stdin.close()
+    assert reader.wait(30) == 0
+    reader.stdout.close()
