@@ -100,7 +100,13 @@ def parse_moment(text: str, *, option: str = "--since") -> int:
         whole, _, part = text.partition(".")
         return int(whole) * _NS + int(part.ljust(9, "0"))
     now = datetime.now()
-    for pattern in ("%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:%S"):
+    for pattern in (
+        "%Y-%m-%d %H:%M:%S.%f",
+        "%Y-%m-%d %H:%M:%S",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M:%S",
+        "%Y-%m-%d",
+    ):
         # A date without a year is read with one in front: strptime would take 1900, which has no 02-29.
         for candidate, step in (
             (text, None),

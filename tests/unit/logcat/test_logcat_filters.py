@@ -134,6 +134,7 @@ def test_moments(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
     assert abs(parse_moment("10m") / 1e9 - (now - 600)) < 5
     assert parse_moment("2026-05-14 10:22:30.5") == 1778754150_500000000
+    assert parse_moment("2026-05-14") == 1778716800 * 10**9
     assert parse_moment("1778754150.25") == 1778754150_250000000
     assert 0 <= now - parse_moment("10:22") / 1e9 < 86_400
     assert 0 <= now - parse_moment("12-31 23:59:59") / 1e9 < 366 * 86_400
