@@ -12,7 +12,7 @@ import typer
 
 from devkit import output
 from devkit.cli import common, logcat_adb
-from devkit.errors import EXIT_CHECK_FAILED, FileError, UsageError
+from devkit.errors import EXIT_CHECK_FAILED, DeviceError, FileError, UsageError
 
 if TYPE_CHECKING:
     import io
@@ -189,25 +189,43 @@ def _check(
 
 
 def _follow(device: Device, buffers: list[str], view: View, dump: bool) -> None:
+    from devkit.logcat.source import says_no_layout
+
+    if _is_capture(device, buffers, view):
+        try:
+            _follow_as(device, buffers, view, dump, text=True)
+            return
+        except DeviceError as error:
+            if not says_no_layout(error.evidence or ""):
+                raise
+            output.current().detail(f"{error.evidence}: the log is read in binary instead")
+    _follow_as(device, buffers, view, dump, text=False)
+
+
+def _follow_as(device: Device, buffers: list[str], view: View, dump: bool, *, text: bool) -> None:
     from devkit.logcat.capture import Capture
     from devkit.logcat.follow import Follower
     from devkit.logcat.reading import Entries, Lines
     from devkit.logcat.source import PhoneLog
 
-    since_ns = view.filters.since_ns
+    source, since_ns = PhoneLog(device, buffers, ends=dump, text=text), view.filters.since_ns
     follower: Follower[Any]
     take: Callable[[Any], bool]
-    if _is_capture(device, buffers, view):
+    if text:
         lines = Lines()
-        source = PhoneLog(device, buffers, ends=dump, text=True)
         follower, take = Follower(source, lines, since_ns=since_ns, ends=dump), Capture(view, lines).take
     else:
-        source = PhoneLog(device, buffers, ends=dump)
         follower, take = Follower(source, Entries(), since_ns=since_ns, ends=dump), view.take
     try:
         view.follow(follower, take)
-    finally:
+    except DeviceError:
+        if view.counts.read:
+            _summarize(view, follower)
+        raise
+    except BaseException:
         _summarize(view, follower)
+        raise
+    _summarize(view, follower)
     if follower.gaps:
         raise typer.Exit(EXIT_CHECK_FAILED)
 

@@ -174,6 +174,11 @@ class _ShellLog:
         self._stream.close()
 
 
+def says_no_layout(complaint: str) -> bool:
+    """Whether logcat has refused a word of `-v`, as in `Invalid parameter "nsec" to -v`."""
+    return "nvalid" in complaint and "-v" in complaint
+
+
 def posix_zone(offset_s: int) -> str:
     """A value of TZ for so many seconds east of UTC, as "<+0800>-8:00" (POSIX counts to the west)."""
     minutes = abs(offset_s) // 60

@@ -195,6 +195,18 @@ def test_a_log_saved_whole_passes_as_text(device: Device, workdir: Path, writer:
     assert " +0800 " in text[-1] and "I Other   :   second" in "\n".join(text)
 
 
+def test_a_phone_that_does_not_know_the_layout_is_read_in_binary(
+    device: Device, workdir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from devkit.cli.main import run
+
+    monkeypatch.chdir(workdir)
+    monkeypatch.setattr("devkit.logcat.source._TEXT_WORDS", ("-v", "threadtime", "-v", "psec"))
+    device.shell("log -p e -t MNNJNI one")
+    assert run(["logcat", "-s", "sim:logs", "--dump", "--save", "log.txt"]) == 0
+    assert "one" in capsys.readouterr().out and b"E MNNJNI  : one" in (workdir / "log.txt").read_bytes()
+
+
 def test_a_program_across_restarts(device: Device, workdir: Path, writer: Path) -> None:
     live = Live(workdir, "--app", "writer")
     # Names are asked of what runs: devkit must be there before the short ones are.
