@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devkit.crashes import KnownErrors, as_dict, as_text, read_crashes, read_records
+from devkit.crashes import Crash, KnownErrors, as_dict, as_text, read_crashes, read_records
 from devkit.crashes.frames import parse_frame
+from devkit.crashes.live import CrashWatch
+from devkit.crashes.page import as_html
 
 # Pieces of real lines in any order reach further into the parsers than random characters do.
 PIECES = st.sampled_from(
@@ -24,7 +26,14 @@ PIECES = st.sampled_from(
         "(/d/l.so+0x", "in f ", "/a.c:1:2", ": runtime error: ", "Fatal signal 11 (SIGSEGV)", ", pid 7 (",
         " in tid ", "Kill 'x' (7), uid 2000", "Out of memory: Killed process 1 (", "Killed", "\n", " ", "(",
         "* thread #1, stop reason = signal ", "frame #0: 0x1 a`b + 1 at c:2", "./p(+0x1) [0x1]", "\x1b[0m",
-        "\0", "٣",
+        "\0", "٣", "WRITE of size 8 at 0x1 thread T3 (pool)", "Thread T3 (pool) created by T0 here:",
+        "0x1 is located 7 bytes to the right of 456-byte region [0x1,0x2)", "thread T0", "==1==ABORTING",
+        "Address 0x1 is located in stack of ", "[32, 96) 'w' (line 4) <== Memory access at",
+        "  Previous read of size 4 at ", "Event: cpu-cycles:u (type 0, config 0)\n", "1%,/d/l.so,l.so[+4cc]",
+        "Overhead,Shared Object,Symbol\n", "Overhead  Shared Object  Symbol\n", "sample 1:\n",
+        "callchain:",
+        "  vaddr_in_file: 4cc\n", "  symbol: f\n", "  what():  ",
+        "terminate called after throwing an instance of 'x'\n",
     ]
 )  # fmt: skip
 TEXTS = st.lists(PIECES | st.text(max_size=12), max_size=60).map("".join)
@@ -43,6 +52,28 @@ def everything(text: str) -> None:
 @given(TEXTS)
 def test_pieces_of_reports_in_any_order(text: str) -> None:
     everything(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(TEXTS)
+def test_as_a_page(text: str) -> None:
+    page = as_html(read_crashes(text.split("\n")), [], [])
+    assert page.count("<script") == 0 and page.endswith("</html>\n")
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS, st.integers(1, 200))
+def test_in_pieces_while_it_is_written(text: str, size: int) -> None:
+    """What is told is what reading it at the end finds; nothing twice."""
+    told: list[Crash] = []
+    watch = CrashWatch(told.append, quiet_s=60)
+    data = text.encode("utf-8", "replace")
+    for at in range(0, len(data), size):
+        watch.text(data[at : at + size], "stderr")
+    watch.close()
+    lines = data.decode("utf-8", "replace").splitlines()
+    whole = {(c.kind, c.line, c.signal, c.what) for c in read_crashes(lines).crashes}
+    assert {(c.kind, c.line, c.signal, c.what) for c in told} <= whole
 
 
 @settings(max_examples=200, deadline=None)
@@ -84,6 +115,12 @@ EVIL: list[Callable[[int], str]] = [
     lambda n: "-" * n + " PROCESS ENDED ",
     lambda n: "uid=1 chatty " * (n // 13),
     lambda n: "V/" + "( " * (n // 2),
+    lambda n: "allocated by thread T1 (" + "here" * (n // 4),
+    lambda n: "READ of size 4 at 0x1" + " thread T1 (" * (n // 12),
+    lambda n: "Thread T1 " + "created by T0 " * (n // 14),
+    lambda n: "0x1 is located 1 bytes after static variable " + "of size " * (n // 8),
+    lambda n: "==1==ERROR: AddressSanitizer: x" + " T1 (" * (n // 5),
+    lambda n: "Event: x (type 0, config 0)" + "(type" * (n // 5),
 ]
 
 
@@ -103,6 +140,17 @@ def test_a_long_line_takes_no_more_than_linear_time(number: int) -> None:
 
     # A quadratic one takes seconds for a line of a million characters.
     assert seconds(1_000_000) < 0.25
+
+
+def test_a_table_of_a_profile_takes_linear_time() -> None:
+    def seconds(count: int) -> float:
+        head = ["Event: x (type 0, config 0)", "Overhead  Shared Object  Symbol"]
+        start = time.process_time()
+        read_crashes([*head, *["1.00%     /d/l.so        f(" + "a, " * 200] * count])
+        return time.process_time() - start
+
+    seconds(50)
+    assert seconds(4000) < 14 * max(seconds(500), 0.01)
 
 
 def test_a_log_of_many_crashes_takes_linear_time() -> None:
