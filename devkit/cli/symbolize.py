@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +13,7 @@ from devkit import config as configuration
 from devkit import output, paths
 from devkit.cli import common
 from devkit.cli.crash_symbols import add_lines, built_places
+from devkit.cli.log_text import lines_of
 from devkit.errors import DevkitError, FileError, UsageError
 
 if TYPE_CHECKING:
@@ -25,16 +23,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(rich_markup_mode=None)
 
-_LINES_A_STEP = 4096
-_BOMS = {
-    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", codecs.BOM_UTF8[:2]: "utf-8-sig",
-}  # fmt: skip
-
 
 @app.command(epilog="Example: adb logcat -d -b main,crash | devkit symbolize --symbols build/devkit -")
 def symbolize(
     file: Annotated[
-        str, typer.Argument(metavar="FILE|-", help="A log, a tombstone, a report; - for stdin.")
+        str, typer.Argument(metavar="FILE|-", help="A log, a tombstone, a bug report's ZIP; - for stdin.")
     ] = "",
     symbols: Annotated[
         list[Path] | None,
@@ -68,7 +61,7 @@ def symbolize(
             hints=["devkit symbolize FILE", "adb logcat -d -b main,crash | devkit symbolize -"],
         )
     known = crashes.KnownErrors()
-    reading = crashes.read_crashes(_lines(file), known.take)
+    reading = crashes.read_crashes(lines_of(file), known.take)
     config: Config | None = None
     with contextlib.suppress(DevkitError):  # a log can be read outside of any project
         config = configuration.load()
@@ -130,47 +123,3 @@ def _places(symbols: list[Path] | None, config: Config | None) -> list[Path]:
     if not places:
         output.current().note("nothing is built here, and no --symbols DIR given: frames stay as printed")
     return places
-
-
-def _lines(file: str) -> Iterator[str]:
-    if file == "-":
-        yield from _decoded(sys.stdin.buffer)
-        return
-    try:
-        with Path(file).open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            with output.current().progress(f"reading {file}", size or None, unit="bytes") as bar:
-                at = 0
-                for number, line in enumerate(_decoded(stream)):
-                    yield line
-                    if number % _LINES_A_STEP == 0 and stream.seekable():
-                        at, before = stream.tell(), at
-                        bar.advance(at - before)
-    except OSError as error:
-        raise FileError(f"{file} cannot be read", evidence=error.strerror) from None
-
-
-def _decoded(stream: BinaryIO) -> Iterator[str]:
-    """Lines, also of PowerShell's UTF-16. A line without an end, as of a binary file, comes in pieces."""
-    first = stream.readline(1 << 16)
-    encoding = _BOMS.get(first[:2])
-    if encoding == "utf-16":
-        reader = codecs.getreader(encoding)(_Rest(first, stream), "replace")  # type: ignore[arg-type]
-        yield from iter(lambda: reader.readline(1 << 16), "")
-        return
-    if first.startswith(codecs.BOM_UTF8):
-        first = first[len(codecs.BOM_UTF8) :]
-    while first:
-        yield first.decode("utf-8", "replace")
-        first = stream.readline(1 << 16)
-
-
-class _Rest:
-    """A stream with what was read from it already put back."""
-
-    def __init__(self, first: bytes, stream: BinaryIO) -> None:
-        self._first, self._stream = first, stream
-
-    def read(self, size: int = -1) -> bytes:
-        first, self._first = self._first, b""
-        return first or self._stream.read(size if size >= 0 else 1 << 16)

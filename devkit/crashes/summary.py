@@ -107,6 +107,8 @@ def steps(crash: Crash, app: str | None = None) -> list[str]:
         own = next(((frame, None) for frame in open_frames if not frame.locations), None)
     if own is not None and not own[0].locations:
         name = own[0].library or (own[0].module or "").rpartition("/")[2]
+        if name.endswith(".apk"):
+            name = "library"
         wanted = f" of build-id {own[0].build_id}" if own[0].build_id else ""
         if own[0].verdict == MISMATCH:
             first.append(

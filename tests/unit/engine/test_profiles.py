@@ -53,10 +53,15 @@ def test_every_built_in_profile_says_what_and_why(engine: str) -> None:
 
 def test_a_generic_engine_has_the_default_names() -> None:
     profiles = load_profiles("cmake")
+    checked = dict.fromkeys(
+        ("CMAKE_C_FLAGS", "CMAKE_CXX_FLAGS"), "-fsanitize=address -fno-omit-frame-pointer"
+    )
     assert {name: (p.target, dict(p.options)) for name, p in profiles.items()} == {
         "device": ("device", {}),
         "cpu": ("device", {}),
         "host": ("host", {}),
+        "asan": ("device", checked),
+        "host-asan": ("host", checked),
     }
 
 
