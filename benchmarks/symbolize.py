@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def run(*, quick: bool) -> list[Measure]:
     with tempfile.TemporaryDirectory() as folder:
         return [
             _frames(Path(folder), QUICK_FRAMES if quick else FRAMES),
-            _log(Path(folder), QUICK_ROUNDS if quick else ROUNDS),
+            *_log(Path(folder), QUICK_ROUNDS if quick else ROUNDS),
         ]
 
 
@@ -67,7 +68,8 @@ def _frames(folder: Path, count: int) -> Measure:
     )
 
 
-def _log(folder: Path, rounds: int) -> Measure:
+def _log(folder: Path, rounds: int) -> list[Measure]:
+    """Elapsed, and processor time: on a machine that others use, too, only the latter says something."""
     size = LOG_BYTES
     crash = (CASES / "I1" / "logcat.txt").read_text()
     log = folder / "log.txt"
@@ -82,11 +84,22 @@ def _log(folder: Path, rounds: int) -> Measure:
             written += stream.write(
                 NOISE % (number % 60, number % 1000, 1000 + number % 300, 1000 + number % 900, number)
             )
+    used_before = _children_s()
     ours, spread = _median(lambda: _symbolize(log), rounds)
+    used = (_children_s() - used_before) / rounds
     peer, _ = _median(lambda: log.read_text().count("\n"))
     name = f"log of {size // 1_000_000} MB"
     met = ours < LOG_GOAL_S
-    return Measure(name, "s", ours, peer, spread, ours - LOG_GOAL_S, "s", f"< {LOG_GOAL_S:g} s", met)
+    goal = f"< {LOG_GOAL_S:g} s"
+    return [
+        Measure(name, "s", ours, peer, spread, ours - LOG_GOAL_S, "s", goal, met),
+        Measure(f"{name}, CPU", "s", used, peer, 0.0, used - LOG_GOAL_S, "s", goal, used < LOG_GOAL_S),
+    ]
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _symbolize(log: Path) -> None:

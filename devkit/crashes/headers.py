@@ -61,11 +61,27 @@ class Record(NamedTuple):
     marker: str | None = None
 
 
+# Its own __new__ looks at defaults, which takes as long as all else.
+_new = tuple.__new__
+
+
 def read_records(lines: Iterable[str]) -> Iterator[Record]:
     """Each line as a record; lines below a header of `-v long`, or indented by Studio, keep that header."""
     above: Record | None = None
     studio: Record | None = None
+    threadtime = _THREADTIME.match
     for number, line in enumerate(lines, 1):
+        # Nearly all lines of nearly all logs: without the detours of the others.
+        if "0" <= line[:1] <= "9" and (head := threadtime(line)) and "\x1b" not in line and "\0" not in line:
+            above = studio = None
+            when, pid, tid, level = head.groups()
+            tag, colon, text = line[head.end() : _MOST_CHARS].rstrip("\r\n").partition(": ")
+            if not colon:
+                tag, text = _tag_and_text(tag)
+            if level == "A":
+                level = "F"
+            yield _new(Record, (number, text, int(pid), int(tid), level, tag.strip(), when, None, None))
+            continue
         line = line.rstrip("\r\n")[:_MOST_CHARS]
         if "\x1b" in line:
             line = _ESCAPES.sub("", line)
@@ -95,7 +111,6 @@ def _read(line: str, number: int) -> Record:
     first = line[:1]
     if first.isdigit() or first == " ":
         if head := _THREADTIME.match(line):
-            # Nearly all lines of nearly all logs: without the detours of the others.
             when, pid, tid, level = head.groups()
             tag, text = _tag_and_text(line[head.end() :])
             return Record(number, text, int(pid), int(tid), "F" if level == "A" else level, tag, when)
