@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ _DUMPED = {128 + number for number in (4, 5, 6, 7, 8, 11, 31)}
 _KILLED = 128 + 9
 _DUMP_WITHIN_S = 3.0
 _PAUSE_S = 0.3
+_READ_WITHIN_S = 20.0
 _LAST_BYTES = 4096
 # The phone tells whole seconds, and its clock runs on while it is asked.
 _SLACK_S = 3
@@ -99,7 +101,14 @@ class RunCrashes:
         ran_s = time.monotonic() - self._began + _SLACK_S
         since_ns = now_ns - int(ran_s * 1e9) if now_ns else None
         follower = Follower(source, Entries(), since_ns=since_ns, ends=True)
-        return [record for records, _ in follower.batches() for record in records]
+        found: list[Record] = []
+        deadline = time.monotonic() + _READ_WITHIN_S
+        with contextlib.closing(follower.batches()) as batches:
+            for records, _ in batches:
+                found += records
+                if follower.breaks or time.monotonic() > deadline:
+                    break  # it would wait for a phone that has gone
+        return found
 
     def _is_mine(self, crash: Crash) -> bool:
         if crash.kind not in (SIGNAL, KILLED):

@@ -129,9 +129,12 @@ class CrashWatch:
                         self._tell(crash)
 
     def _tell(self, crash: Crash) -> None:
-        # The same one in the program's output and in the log, or in two buffers of it.
-        key = (crash.kind, crash.pid, crash.tid, crash.signal, crash.what, crash.fault_address)
-        if crash.pid is not None and key in self._known:
+        # The same one in the program's output and in the log, or in two buffers of it; where no process is
+        # named, the same place again.
+        key: object = (crash.kind, crash.pid, crash.tid, crash.signal, crash.what, crash.fault_address)
+        if crash.pid is None:
+            key = (key, tuple((f.module, f.pc, f.address, f.locations) for f in crash.frames))
+        if key in self._known:
             return
         if len(self._known) >= _MOST_TOLD:
             del self._known[next(iter(self._known))]

@@ -13,6 +13,8 @@ SANITIZER = "sanitizer"
 KILLED = "killed"
 BACKTRACE = "backtrace"
 PROFILE = "profile"
+# `what` of a BACKTRACE that is of all threads of a process.
+THREADS = "all threads"
 
 # Where a frame comes from, which decides what its address is.
 DEBUGGERD = "debuggerd"

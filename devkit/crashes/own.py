@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.crashes.frames import is_file, split_module
-from devkit.crashes.model import Crash, Frame
+from devkit.crashes.model import THREADS, Crash, Frame
 from devkit.symbols import Location
 
 _SYSTEM_FOLDERS = re.compile(
@@ -55,6 +55,9 @@ class Excerpt:
 
 def own_frame(crash: Crash) -> tuple[Frame, Location | None] | None:
     """The first frame in the user's code, and the innermost location in it that is not the library's."""
+    if crash.what == THREADS:
+        # The first thread is not more to blame than the others.
+        return next(own_frames(frame for stack in crash.stacks for frame in stack.frames), None)
     return next(own_frames(crash.frames), None)
 
 

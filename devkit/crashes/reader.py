@@ -11,6 +11,7 @@ from devkit.crashes.frames import parse_frame
 from devkit.crashes.headers import Record, read_records
 from devkit.crashes.mappings import Mappings
 from devkit.crashes.model import BACKTRACE, BARE, GLIBC, KILLED, LLDB, SIGNAL, Crash, Reading, Stack
+from devkit.crashes.process_stacks import ProcessStacks
 from devkit.crashes.profiles import ProfileReader
 from devkit.crashes.sanitizers import SanitizerReader
 from devkit.crashes.tombstones import TombstoneReader
@@ -66,6 +67,7 @@ class CrashReader:
         self._maps: dict[int | None, Mappings] = {}
         self._waiting: list[Crash] = []
         self._profile = ProfileReader(self._add)
+        self._process_stacks = ProcessStacks(self._add)
 
     def take(self, record: Record) -> bool:
         """Take the next record; whether it is part of a crash."""
@@ -73,7 +75,9 @@ class CrashReader:
         if record.marker is not None:
             return False
         text = record.text
-        if record.level is None and self._profile.line(text, record.number):
+        if record.level is None and (
+            self._profile.line(text, record.number) or self._process_stacks.line(text, record.number)
+        ):
             return True
         if record.tag == "chatty" and (chatty := _CHATTY.search(text)):
             if chatty["what"] == "identical":

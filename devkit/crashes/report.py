@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from devkit.crashes.causes import cause_of
-from devkit.crashes.model import MATCH, MISMATCH, PROFILE, SANITIZER, UNKNOWN, Crash, Frame, Reading, Stack
+from devkit.crashes.model import (
+    MATCH,
+    MISMATCH,
+    PROFILE,
+    SANITIZER,
+    THREADS,
+    UNKNOWN,
+    Crash,
+    Frame,
+    Reading,
+    Stack,
+)
 from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
 from devkit.crashes.parts import parts_of
 from devkit.crashes.profiles import UNNAMED
@@ -70,10 +81,10 @@ def crash_text(
     for stack in crash.stacks:
         if stack.title.startswith("thread ") and not stack.title.endswith("created by"):
             threads += 1
-            if threads > _MOST_THREADS:
+            if threads > _MOST_THREADS and crash.what != THREADS:
                 continue
         lines += ["", *(_table(stack) if crash.kind == PROFILE else _stack(stack))]
-    if threads > _MOST_THREADS:
+    if threads > _MOST_THREADS and crash.what != THREADS:
         lines += ["", f"  {threads - _MOST_THREADS} more threads: --json has them"]
     return "\n".join(lines)
 

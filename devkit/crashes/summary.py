@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from devkit.crashes.causes import cause_of
-from devkit.crashes.model import BACKTRACE, BARE, KILLED, MISMATCH, PROFILE, SANITIZER, Crash, Frame
+from devkit.crashes.model import BACKTRACE, BARE, KILLED, MISMATCH, PROFILE, SANITIZER, THREADS, Crash, Frame
 from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
 from devkit.crashes.parts import PLACED, block_of, parts_of
 from devkit.symbols import Location
@@ -42,6 +42,13 @@ def headline(crash: Crash) -> str:
     if crash.kind == PROFILE:
         rows = sum(len(stack.frames) for stack in crash.stacks)
         return f"a profile of {crash.what}, {rows} {'row' if rows == 1 else 'rows'}"
+    if crash.kind == BACKTRACE and crash.what == THREADS:
+        count = len(crash.stacks)
+        return (
+            f"all {count} threads of {who}{_ids(crash)}"
+            if count != 1
+            else f"the thread of {who}{_ids(crash)}"
+        )
     if crash.kind == BACKTRACE:
         return "a stack that no report goes with" + _ids(crash)
     signal = crash.signal or "a crash"

@@ -336,3 +336,54 @@ def test_another_app_that_was_killed_is_not_the_one_the_shell_speaks_of() -> Non
     lines = ["I/lowmemorykiller(  300): Kill 'com.example.x' (5), uid 10100, oom_score_adj 900", "Killed"]
     (crash,) = read_crashes(lines).crashes
     assert crash.process is None and crash.others == ["com.example.x (pid 5)"]
+
+
+THREADS = """\
+----- pid 12345 at 2026-05-14 10:22:31.171234567+0800 -----
+Cmd line: ./llm_demo config.json
+ABI: 'arm64'
+
+"llm_demo" sysTid=12345
+    #00 pc 0000000000083a3c  /apex/com.android.runtime/lib64/bionic/libc.so (syscall+28) (BuildId: ab)
+    #01 pc 0000000000000514  /data/local/tmp/devkit/libllm.so (kit::decode(kit::Step*)+48)
+
+"worker" sysTid=12361
+    #00 pc 0000000000083a3c  /apex/com.android.runtime/lib64/bionic/libc.so (syscall+28) (BuildId: ab)
+
+----- end 12345 -----
+"""
+ANR = """\
+----- pid 700 at 2026-05-14 10:22:31 -----
+Cmd line: com.example.chat
+"main" prio=5 tid=1 Native
+  | group="main" sCount=1 flags=1 obj=0x72 self=0xb4
+  | sysTid=700 nice=-10 cgrp=top-app sched=0/0 handle=0x7a
+  native: #00 pc 00000000000004cc  /data/app/lib/arm64/libllm.so (kit::prefill(kit::Step*, int)+8)
+  at com.example.chat.Llm.run(Native method)
+"pool-1" daemon prio=5 tid=9 Waiting
+----- end 700 -----
+"""
+
+
+def test_all_threads_of_a_process_that_hangs() -> None:
+    crash = only(THREADS)
+    assert (crash.process, crash.pid, crash.kind) == ("./llm_demo config.json", 12345, BACKTRACE)
+    assert [stack.title for stack in crash.stacks] == ["thread 12345 (llm_demo)", "thread 12361 (worker)"]
+    assert [len(stack.frames) for stack in crash.stacks] == [2, 1]
+    text = as_text(read_crashes(THREADS.splitlines()), [], [])
+    assert "all 2 threads of ./llm_demo" in text and cause_of(crash).kind == "stacks of all threads"
+    found = own_frame(crash)
+    assert found is not None and found[0].function == "kit::decode(kit::Step*)"
+
+
+def test_the_stacks_of_an_anr() -> None:
+    crash = only(ANR)
+    assert [(s.title, len(s.frames)) for s in crash.stacks] == [
+        ("thread 700 (main)", 1),
+        ("thread pool-1", 0),
+    ]
+
+
+def test_after_such_stacks_a_crash_is_a_crash() -> None:
+    crashes = read_crashes((THREADS + ANDROID_8).splitlines()).crashes
+    assert [crash.kind for crash in crashes] == [BACKTRACE, SIGNAL]

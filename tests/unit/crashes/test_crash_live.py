@@ -119,6 +119,15 @@ def test_an_announcement_waits_for_its_dump(monkeypatch: pytest.MonkeyPatch) -> 
     assert crash.signal == "SIGSEGV" and len(crash.frames) == 5 and crash.when is not None
 
 
+def test_an_error_in_a_loop_is_told_once() -> None:
+    told: list[Crash] = []
+    watch = CrashWatch(told.append, quiet_s=LONG_S)
+    for line in (7, 7, 8, 7):
+        watch.text(b"/d/a.c:%d:3: runtime error: signed integer overflow: 1 + 2\n" % line, "stderr")
+    watch.close()
+    assert [crash.frames[0].locations[0].line for crash in told] == [7, 8]
+
+
 def test_what_is_no_crash_starts_nothing() -> None:
     watch = CrashWatch(lambda crash: pytest.fail(f"told {crash}"))
     threads = threading.active_count()
