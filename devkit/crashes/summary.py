@@ -13,6 +13,7 @@ from devkit.crashes.model import BACKTRACE, BARE, KILLED, MISMATCH, PROFILE, SAN
 from devkit.crashes.own import Excerpt, excerpt, is_own, own_frame
 from devkit.crashes.parts import PLACED, block_of, parts_of
 from devkit.symbols import Location
+from devkit.symbols.functions import qualified_name
 
 _PART_LABELS = {"allocated": "alloc", "variable": "stack"}
 # Names of templates and of functions of the standard library fill screens.
@@ -160,7 +161,10 @@ def _ids(crash: Crash) -> str:
 def _where(frame: Frame, location: Location | None) -> str:
     if location is None:
         module = frame.library or frame.module
-        return f"{frame.function or 'frame'} in {module} (#{frame.number:02d}), without a line"
+        name = frame.function or "frame"
+        if name.startswith("_Z"):  # Android 8 and older, and what exports C++
+            name = qualified_name(name) or name
+        return f"{name} in {module} (#{frame.number:02d}), without a line"
     text = " at ".join(filter(None, (short_name(location.function or ""), location.place))) or "?"
     outer = frame.locations[-1]
     if outer is not location and outer.function:

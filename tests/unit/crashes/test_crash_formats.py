@@ -56,6 +56,9 @@ def test_a_tombstone_file_of_android_8_with_its_other_threads() -> None:
         "/data/local/tmp/a b/libMNN.so", "_ZN3MNN4CPUXEv", 12,
     )  # fmt: skip
     assert cause_of(crash).kind == "bad alignment or file cut short"
+    assert "where:   MNN::CPUX in /data/local/tmp/a b/libMNN.so (#00)" in as_text(
+        read_crashes(ANDROID_8.splitlines()), [], []
+    )
 
 
 MTE = """\

@@ -260,7 +260,8 @@ def test_variables_of_the_command_line_come_after_the_set_as_those_of_the_app(sd
     local: Any = SimpleNamespace(app=AppConfig(name="app", env={"LD_LIBRARY_PATH": "/of the app", "A": "1"}))
     place: Any = SimpleNamespace(folder="/d/app", program="app")
     nothing: Any = None
-    prepared = PreparedApp(local, nothing, place, "/d", qnn=some(planned(sdk)))
+    closure: Any = SimpleNamespace(files=())
+    prepared = PreparedApp(local, closure, place, "/d", qnn=some(planned(sdk)))
     request = RunRequest(env={"LD_LIBRARY_PATH": "/mine", "ADSP_LIBRARY_PATH": "/dsp", "B": "2"})
     assert plan_launch(nothing, prepared, (), request).environment() == {
         "A": "1", "B": "2", "LD_LIBRARY_PATH": "/d/app:/mine", "ADSP_LIBRARY_PATH": "/d/app;/dsp",
