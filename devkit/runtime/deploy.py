@@ -38,7 +38,8 @@ class DeployFile:
 
     `remote` is relative to the app's folder on the phone, `reason` says why it is part of the
     deployment, `action` is "push" or "keep", `why` says why it travels or does not. `sent` is the file
-    that stands for `local` on the phone: a stripped copy, or the file itself. `sha256` is `local`'s.
+    that stands for `local` on the phone: a stripped copy, or the file itself. `sha256` is `local`'s,
+    `sent_sha256` that of `sent`, if it travels.
     """
 
     local: Path
@@ -49,6 +50,7 @@ class DeployFile:
     mode: int
     mtime_s: int
     sha256: str
+    sent_sha256: str
     reason: str
     action: str
     why: str
@@ -214,6 +216,7 @@ def plan_deployment(
                     mode=0o755 if executable else 0o644,
                     mtime_s=int(status.st_mtime),
                     sha256=digest,
+                    sent_sha256=hashes.sha256(copy) if copy and action == "push" else digest,
                     reason=reason,
                     action=action,
                     why=why,
@@ -249,12 +252,10 @@ def apply_plan(device: Device, plan: DeployPlan) -> None:
         for name, entry in plan.seen.manifest.items()
         if name not in entries and name not in plan.removed and _is_ours(plan.seen, name)
     }
-    with HashCache() as hashes:
-        arrivals = [
-            Arrival(f.sent, f.remote, f.mode, f.mtime_s, f.sent_size,
-                    hashes.sha256(f.sent) if f.is_stripped else f.sha256, is_new=f.why == NOT_THERE)
-            for f in pushing
-        ]  # fmt: skip
+    arrivals = [
+        Arrival(f.sent, f.remote, f.mode, f.mtime_s, f.sent_size, f.sent_sha256, is_new=f.why == NOT_THERE)
+        for f in pushing
+    ]
     number = secrets.token_hex(8)
     content = json.dumps({"version": 1, "id": number, "files": {**kept, **entries}}, indent=1, sort_keys=True)
     manifest = Manifest(MANIFEST, content, number, plan.seen.manifest_id)
