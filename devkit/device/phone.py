@@ -240,14 +240,7 @@ class Device:
         lines = self._trials.pop(preferred, None)
         if lines is None:
             lines = tuple(self.shell(workdir.trial_script(preferred)).text.splitlines())
-        folder, refused = workdir.parse_trial(lines)
-        if folder is None:
-            raise DeviceError(
-                f"the phone {self.serial} has no folder in which programs can be put and run",
-                where=PHONE,
-                evidence="\n".join(refused) or "\n".join(lines),
-                hints=["set device.dir to a folder that the shell user may write", "free space on the phone"],
-            )
+        folder, refused = workdir.choose(self.serial, lines)
         if folder != preferred:
             # Of a reduced virtual phone this is no surprise, and was said when it started.
             say = output.current().detail if self.is_reduced else output.current().warn

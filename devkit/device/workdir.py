@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from devkit.device.quoting import quote_word
+from devkit.errors import PHONE, DeviceError
 
 FALLBACK_FOLDERS = ("/data/local/tmp/devkit",)
 
@@ -41,6 +42,23 @@ def trial_script(preferred: str) -> str:
     tries = [f"try {word}" for word in words]
     tries.append('{ [ -n "$TMPDIR" ] && try "$TMPDIR/devkit"; }')
     return _SCRIPT + " || ".join(tries)
+
+
+def choose(serial: str, lines: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """The folder that works, by what the trial said, and why those before it do not.
+
+    Raises:
+        DeviceError: none does; carries what the phone said of each.
+    """
+    folder, refused = parse_trial(lines)
+    if folder is None:
+        raise DeviceError(
+            f"the phone {serial} has no folder in which programs can be put and run",
+            where=PHONE,
+            evidence="\n".join(refused) or "\n".join(lines),
+            hints=["set device.dir to a folder that the shell user may write", "free space on the phone"],
+        )
+    return folder, refused
 
 
 def parse_trial(lines: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
