@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -150,3 +152,14 @@ def prepare_app(
     head_start = runtime.HeadStart(config, device, *runtime.find_app(config, name))
     local = runtime.build_app(config, device, name, profile=profile, build=build, head_start=head_start)
     return config, device, runtime.prepare_app(config, device, local, prune=prune)
+
+
+def symbolizer_of_ndk(config: Config | None) -> Path | None:
+    """The NDK's llvm-symbolizer; None where there is no NDK, so that one of this machine is looked for."""
+    if config is None:
+        return None
+    from devkit.ndk import ndk_for
+
+    with contextlib.suppress(DevkitError):
+        return ndk_for(config).find_tool("llvm-symbolizer")
+    return None

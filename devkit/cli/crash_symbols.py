@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import output
+from devkit.cli import common
 from devkit.errors import DevkitError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def add_lines(crashes: Sequence[Crash], folders: SymbolFolders, config: Config |
     from devkit.crashes import symbolize
     from devkit.symbols import LineCache, Symbolizer
 
-    symbolizer = Symbolizer(_tool_of_ndk(config), LineCache())
+    symbolizer = Symbolizer(common.symbolizer_of_ndk(config), LineCache())
     try:
         symbolize(crashes, folders, symbolizer)
         for file, why in symbolizer.failed.items():
@@ -36,13 +36,3 @@ def add_lines(crashes: Sequence[Crash], folders: SymbolFolders, config: Config |
     except DevkitError as error:
         # The text itself was read, which is worth more than nothing.
         output.current().warn("; ".join([f"frames stay as printed: {error.what}", *error.hints]))
-
-
-def _tool_of_ndk(config: Config | None) -> Path | None:
-    if config is None:
-        return None
-    from devkit.ndk import ndk_for
-
-    with contextlib.suppress(DevkitError):
-        return ndk_for(config).find_tool("llvm-symbolizer")
-    return None

@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from devkit.cli import common
+from devkit import output
+from devkit.cli import common, run_options
+from devkit.cli import profile_record as recording
 from devkit.cli import profile_report as reports
-from devkit.errors import UsageError
 
 app = typer.Typer(rich_markup_mode=None)
 
 
-@app.command(epilog="Example: devkit profile --show last --html flames.html --annotate gemm")
+@app.command(
+    epilog="Examples: devkit profile llm_demo -- model/config.json prompt.txt 32; devkit profile --attach "
+    "llm_demo --seconds 5 --off-cpu; devkit profile --show last --html flames.html --annotate gemm"
+)
 def profile(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[APP]", help="App of devkit.yaml, CMake target, or an executable's path."),
+    ] = None,
+    args: common.Args = None,
+    serial: common.Serial = None,
+    build_profile: common.Profile = None,
+    device_dir: common.DeviceDir = None,
+    ndk: common.NdkChoice = None,
+    no_build: common.NoBuild = False,
+    attach: recording.Attach = None,
+    seconds: recording.Seconds = None,
+    frequency: recording.Frequency = 1000,
+    call_graph: recording.CallGraph = "dwarf",
+    counter: recording.Counter = None,
+    off_cpu: recording.OffCpu = False,
+    per_thread: recording.PerThread = False,
+    symbols: recording.Symbols = None,
+    env: run_options.Env = None,
+    cwd: run_options.Cwd = None,
+    stdin: run_options.Stdin = None,
+    tty: run_options.Tty = None,
+    timeout: run_options.Timeout = None,
+    taskset: run_options.Taskset = None,
+    root: run_options.Root = False,
+    dry_run: common.DryRun = False,
     show: reports.Show = None,
     compare: reports.Compare = None,
     html: reports.Html = None,
@@ -28,14 +60,13 @@ def profile(
     event: reports.EventName = None,
     engine: reports.Engine = None,
 ) -> None:
-    """Report on recordings: flame graph, top functions, call tree, source lines, what differs.
+    """Record APP on the phone and show where its time goes: functions, lines, a flame graph.
 
-    RUN is a recording's name or its beginning, `last`, `previous`, or a file.
+    Its output is shown live and its exit code is devkit's own. RUN is a recording's name or its
+    beginning, `last`, `previous`, or a file.
     """
     from devkit.profiling.history import History
 
-    config = common.load_config()
-    history = History(config.root)
     request = reports.ReportRequest(
         html,
         csv,
@@ -50,10 +81,43 @@ def profile(
         event,
         tuple(engine or ()),
     )
-    if compare is not None:
-        before, after = (history.load(name) for name in compare)
-        reports.compare(before, after, compare, request)
+    if compare is not None or show is not None:
+        config = common.load_config()
+        history = History(config.root)
+        if compare is not None:
+            before, after = (history.load(run) for run in compare)
+            reports.compare(before, after, compare, request)
+        elif show is not None:
+            reports.show(history.load(show), request, config.root)
         return
-    if show is None:
-        raise UsageError("which recording?", hints=["devkit profile --show last"])
-    reports.show(history.load(show), request, config.root)
+    wanted = recording.make_wanted(
+        name=name, attach=attach, seconds=seconds, frequency=frequency, call_graph=call_graph,
+        counter=counter, off_cpu=off_cpu, per_thread=per_thread, symbols=symbols,
+    )  # fmt: skip
+    run_request = run_options.make_request(
+        env=env, cwd=cwd, stdin=stdin, tty=tty, live=False, timeout=timeout, taskset=taskset, root=root,
+        pull=None, pull_to=None,
+    )  # fmt: skip
+    if dry_run or attach is not None:
+        config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
+        device = common.pick_device(config, serial)
+        if dry_run:
+            recording.show_plan(device, config, wanted, config.device.dir)
+            return
+        profile = recording.record_process(config, device, wanted, root=root)
+        reports.finish(profile, name or attach or "", History(config.root), request, config.source)
+        return
+    assert name is not None
+
+    from devkit import runtime
+
+    config, device, prepared = common.prepare_app(
+        name, serial=serial, profile=build_profile, device_dir=device_dir, ndk=ndk, build=not no_build,
+        look=lambda config, device: run_request.check(runtime.find_app(config, name)[0]),
+    )  # fmt: skip
+    runtime.deploy_app(device, prepared)
+    profile, code = recording.record_app(config, device, prepared, args or (), run_request, wanted)
+    if code != 0:
+        output.current().warn(f"the program ended with exit code {code}")
+    reports.finish(profile, prepared.local.app.name, History(config.root), request, config.source)
+    raise typer.Exit(code)

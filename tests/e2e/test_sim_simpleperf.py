@@ -147,6 +147,7 @@ def test_an_attached_shell_that_becomes_the_program(phone: Device, hot: Path, tm
     assert shares(profile, hot)["sixty"] == pytest.approx(60, abs=9)
 
 
+@pytest.mark.slow
 def test_off_cpu_time_is_where_it_waits(phone: Device, bare: Path, tmp_path: Path) -> None:
     profile = recorded(phone, "-g --trace-offcpu -f 1000 ./bare 0.3 sleep", tmp_path)
     event = next(index for index, event in enumerate(profile.events) if event.off_cpu)
@@ -184,6 +185,7 @@ def test_refusals_in_the_real_tools_words(phone: Device) -> None:
         assert (done.exit_code, text in done.stderr) == (1, True), done.stderr
 
 
+@pytest.mark.slow
 def test_a_phone_before_android_10_has_none(
     tmp_path_factory: pytest.TempPathFactory, adb: Path, hot: Path
 ) -> None:

@@ -50,13 +50,15 @@ class Stream:
         """Its memory is to be looked at anew."""
         self._spaces.pop(pid, None)
 
-    def describe(self, pid: int, tids: list[int], names: Callable[[int, int], str], event_id: int) -> None:
+    def describe(
+        self, pid: int, tids: list[int], names: Callable[[int, int], str], event_id: int, time: int = 0
+    ) -> None:
         """Write down what a process is that runs already."""
         for tid in tids:
-            self.records.append((0, writer.comm(pid, tid, names(pid, tid), 0, event_id)))
+            self.records.append((time, writer.comm(pid, tid, names(pid, tid), time, event_id)))
         for place in self.space(pid).places:
             self.records.append(
-                (0, writer.mmap2(pid, place.start, place.end, place.offset, place.path, 0, event_id))
+                (time, writer.mmap2(pid, place.start, place.end, place.offset, place.path, time, event_id))
             )
 
     def add_sample(

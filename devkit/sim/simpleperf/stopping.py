@@ -23,6 +23,7 @@ _NT_PRSTATUS = 1
 _WALL = 0x40000000
 _EVENT_STOP = 128
 _GLANCE_S = 0.00005
+_MAPS_S = 0.05
 _STACK_BYTES = 16384
 _PAGE = 4096
 
@@ -60,6 +61,8 @@ class StoppingSampler:
         self._only = set(tids or ())
         self._ran: dict[tuple[int, int], int] = {}
         self._described: set[int] = set()
+        self._maps: dict[int, str] = {}
+        self._maps_again = 0.0
         self._names: dict[int, str] = {}
         # Threads that have ended; their numbers stay in /proc for a moment.
         self._gone: set[int] = set()
@@ -78,6 +81,10 @@ class StoppingSampler:
 
     def drain(self) -> None:
         """Sample each thread that has run since the last time."""
+        if time.monotonic() >= self._maps_again:
+            self._maps_again = time.monotonic() + _MAPS_S
+            for pid in self._pids:
+                self._follow_maps(pid)
         for pid in self._pids:
             for tid in self._threads(pid):
                 if tid in self._gone:
@@ -131,7 +138,7 @@ class StoppingSampler:
             registers = self._processor.from_ptrace(buffer.raw[: max(size, part.size)])
             chain = [registers.get(self._processor.pc, 0)]
             if self._stream.space(pid).find(chain[0]) is None:
-                self._again(pid)
+                self._follow_maps(pid)
             if self._chains:
                 stack = _stack(pid, registers.get(self._processor.stack, 0))
                 chain = unwind(
@@ -142,10 +149,17 @@ class StoppingSampler:
         finally:
             _ptrace(_CONT, tid, 0)
 
-    def _again(self, pid: int) -> None:
-        """It has mapped something, or has become another program."""
-        self._stream.forget(pid)
-        self._stream.describe(pid, [pid], name_of, self.ids[0])
+    def _follow_maps(self, pid: int) -> None:
+        """Look whether it has mapped something, or has become another program."""
+        try:
+            with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as file:
+                text = "\n".join(line for line in file if " r-x" in line)
+        except OSError:
+            return
+        if text != self._maps.get(pid):
+            self._maps[pid] = text
+            self._stream.forget(pid)
+            self._stream.describe(pid, [pid], name_of, self.ids[0], time.monotonic_ns())
 
     def _stop(self, tid: int) -> bool:
         """Let a thread stand still; False when it has ended."""

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/Pipeline.hpp"
 #include "core/Crash.hpp"
+#include "core/Hot.hpp"
 
 namespace MNN {
 ErrorCode Pipeline::resize() {
@@ -16,6 +17,7 @@ ErrorCode Pipeline::resize() {
 
 ErrorCode Pipeline::execute() {
     crashIfAsked();
+    heatIfAsked();
     for (auto& unit : mUnits) {
         const ErrorCode code = unit.execution->onExecute(unit.inputs, unit.outputs);
         if (code != NO_ERROR) {
