@@ -85,10 +85,11 @@ def profile(
         config = common.load_config()
         history = History(config.root)
         if compare is not None:
-            before, after = (history.load(run) for run in compare)
+            before, after = (recording.load_run(config, history, run, symbols) for run in compare)
             reports.compare(before, after, compare, request)
         elif show is not None:
-            reports.show(history.load(show), request, config.root)
+            loaded = recording.load_run(config, history, show, symbols)
+            reports.show(loaded, request, config.root)
         return
     wanted = recording.make_wanted(
         name=name, attach=attach, seconds=seconds, frequency=frequency, call_graph=call_graph,

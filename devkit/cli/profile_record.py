@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from devkit.config import Config
     from devkit.device import Device
     from devkit.profiling import Profile
+    from devkit.profiling.history import History
     from devkit.profiling.recording import Recording, RecordOptions
     from devkit.runtime import PreparedApp
     from devkit.runtime.request import RunRequest
@@ -202,6 +203,39 @@ def _ready(
         yield recording
 
 
+def load_run(config: Config, history: History, run: str, symbols: Sequence[Path] | None) -> Profile:
+    """A recording of the history, or a file: devkit's own, a perf.data, or a text of simpleperf.
+
+    Raises:
+        UsageError: there is no such recording.
+        FileError: the file is none, or damaged.
+    """
+    from devkit.profiling.loading import is_ours, read_any
+
+    path = history.find(run)
+    if is_ours(path):
+        return history.load(run)
+    from devkit.profiling.symbolizing import locator
+
+    with _symbols(config, (), symbols or ()) as index:
+        with output.current().progress(f"reading {path}", path.stat().st_size, unit="bytes") as bar:
+            profile = read_any(path, locate=locator(index), on_bytes=bar.advance)
+        return _looked_up(config, profile, index)
+
+
+def _looked_up(config: Config, profile: Profile, index: SymbolIndex) -> Profile:
+    """With functions and lines; without a tool for them as it is."""
+    from devkit.profiling.symbolizing import symbolize
+    from devkit.symbols import Symbolizer
+
+    try:
+        with output.current().progress("looking up source lines", None):
+            return symbolize(profile, index, Symbolizer(common.symbolizer_of_ndk(config)))
+    except DevkitError as error:
+        output.current().warn("; ".join([f"functions stay addresses: {error.what}", *error.hints]))
+        return profile
+
+
 def _other_way(device: Device, root: RootWay | None) -> RootWay | None:
     """Through su, where there is one and it was not tried yet."""
     from devkit.runtime.root import find_root
@@ -224,8 +258,7 @@ def _finish(
 ) -> Profile:
     """The recording's file, read and looked up."""
     from devkit.profiling.perf_data import read_perf_data
-    from devkit.profiling.symbolizing import by_thread, locator, symbolize
-    from devkit.symbols import Symbolizer
+    from devkit.profiling.symbolizing import by_thread, locator
 
     sink = output.current()
     with tempfile.TemporaryDirectory(prefix="devkit-profile-") as folder:
@@ -246,12 +279,9 @@ def _finish(
                 recorded_at=time.time(),
                 notes=notes,
             )
-            profile = replace(profile, meta=meta, series=(*profile.series, *recording.series))
-            try:
-                with sink.progress("looking up source lines", None):
-                    profile = symbolize(profile, index, Symbolizer(common.symbolizer_of_ndk(config)))
-            except DevkitError as error:
-                sink.warn("; ".join([f"functions stay addresses: {error.what}", *error.hints]))
+            series = recording.series_by_samples(min(profile.sample_time_ns, default=0))
+            profile = replace(profile, meta=meta, series=tuple(series))
+            profile = _looked_up(config, profile, index)
     return by_thread(profile) if wanted.per_thread else profile
 
 

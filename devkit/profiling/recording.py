@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import re
 import secrets
 import threading
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,7 @@ from devkit import output
 from devkit.device import quote, quote_word
 from devkit.errors import EXIT_DEVKIT_FAILED, PHONE, DeviceError, DevkitError
 from devkit.profiling.fetching import fetch_recording
-from devkit.profiling.model import Series
+from devkit.profiling.model import NUMBER, Series
 from devkit.profiling.phone_prepare import meaning_of
 from devkit.profiling.phone_recorder import FOLDER, Recorder
 from devkit.profiling.sampler import PhoneSampler
@@ -34,6 +36,9 @@ _TRIAL_S = 0.05
 _TRIAL_TIMEOUT_S = 60.0
 _FINISH_STEPS = 1200  # tenths of a second: unwinding may go on long after the program has ended
 _PID_STEPS = 300
+# The process, and when by the clock of `PhoneSampler`. The recorder's is another one, which stands still
+# while the phone sleeps.
+_BEGUN = 'read -r devkit_up devkit_rest </proc/uptime; echo "{pid} $devkit_up" >{file}'
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Recording:
     Attributes:
         counter: the event that is counted.
         notes: what a reader of the profile has to know.
+        series: what was measured beside the samples, by the phone's uptime.
+        began_ns: when it began, by that clock; None before `collect`.
     """
 
     device: Device
@@ -76,6 +83,7 @@ class Recording:
     counter: str = ""
     notes: list[str] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
+    began_ns: int | None = None
 
     @property
     def _data(self) -> str:
@@ -101,7 +109,7 @@ class Recording:
         return (
             f"devkit_said=$( {{ {start} 3>&1 >{log} 2>&1 </dev/null & echo $! >{pid}; }} ); "
             f'[ "$devkit_said" = STARTED ] || {{ cat {log} >&2; exit {EXIT_DEVKIT_FAILED}; }}; '
-            f"echo $$ >{target}; "
+            f"{_BEGUN.format(pid='$$', file=target)}; "
         )
 
     def attach(self, pid: int, seconds: float) -> None:
@@ -112,6 +120,7 @@ class Recording:
         """
         log, own = (quote_word(f"{self.folder}/{name}") for name in ("log", "recorder"))
         script = (
+            f"{_BEGUN.format(pid=pid, file=quote_word(f'{self.folder}/target'))}; "
             f"( trap '' HUP; exec {self.command(str(pid))} --duration {seconds:g} ) "
             f">{log} 2>&1 </dev/null & echo $! >{own}; wait $!"
         )
@@ -144,10 +153,10 @@ class Recording:
             f"do sleep 0.1; i=$((i+1)); done; cat {target}"
         )
         try:
-            said = self.device.shell(script, timeout_s=_PID_STEPS / 10 + _TRIAL_TIMEOUT_S).text.strip()
-            if not said.isdigit():
+            said = self.device.shell(script, timeout_s=_PID_STEPS / 10 + _TRIAL_TIMEOUT_S).text.split()
+            if not said or not said[0].isdigit():
                 return
-            with PhoneSampler(self.device, int(said)) as sampler:
+            with PhoneSampler(self.device, int(said[0])) as sampler:
                 ended.wait()
             self.series = sampler.series()
         except DevkitError as error:
@@ -181,17 +190,29 @@ class Recording:
         Raises:
             DeviceError: there is no file, or the phone is gone.
         """
-        pid, log, data = (quote_word(f"{self.folder}/{name}") for name in ("recorder", "log", "perf.data"))
+        pid, log, data, target = (
+            quote_word(f"{self.folder}/{name}") for name in ("recorder", "log", "perf.data", "target")
+        )
         script = (
             f'p=$(cat {pid} 2>/dev/null); [ -n "$p" ] && kill -TERM $p 2>/dev/null; i=0; '
             f'while [ -n "$p" ] && kill -0 $p 2>/dev/null && [ $i -lt {_FINISH_STEPS} ]; '
-            f"do sleep 0.1; i=$((i+1)); done; cat {log} 2>/dev/null; [ -s {data} ]"
+            f"do sleep 0.1; i=$((i+1)); done; cat {log} {target} 2>/dev/null; [ -s {data} ]"
         )
         with output.current().progress("the recorder is finishing its file", None):
             done = self.device.shell(script, timeout_s=_FINISH_STEPS / 10 + _TRIAL_TIMEOUT_S)
         if done.exit_code != 0:
             raise self._failed(done.text)
+        words = done.text.split()
+        if words and re.fullmatch(r"\d+\.\d+", words[-1]):
+            self.began_ns = round(float(words[-1]) * 1e9)
         fetch_recording(self.device, self._data, local)
+
+    def series_by_samples(self, first_ns: int) -> list[Series]:
+        """The series on the clock of the samples, of which the first was taken at `first_ns`."""
+        if self.began_ns is None or not first_ns:
+            return self.series
+        ahead = first_ns - self.began_ns
+        return [replace(s, times_ns=array(NUMBER, (t + ahead for t in s.times_ns))) for s in self.series]
 
     def forget(self) -> None:
         """Remove what is left on the phone."""

@@ -84,6 +84,10 @@ def test_memory_and_load_beside_the_samples(closed: Device, hot: Path, devkit: C
     assert ran.code == 7, ran.err
     state = Path(os.environ["XDG_STATE_HOME"])
     profile = load_profile(next(state.glob(f"devkit/profiles/*/{ran.data['run']}.devkit-profile")))
+    # On one clock: what was measured beside the samples was measured while they were taken.
+    begun, ended = min(profile.sample_time_ns), max(profile.sample_time_ns)
+    memory = next(series for series in profile.series if series.name == "VmRSS")
+    assert any(begun - 10**8 <= at <= ended + 10**9 for at in memory.times_ns)
     assert {"VmRSS", "VmHWM"} <= {series.name for series in profile.series}
     assert any(frame.function.startswith("thread worker") for frame in profile.frames)
 
@@ -115,6 +119,26 @@ def test_a_phone_that_refuses_says_why(closed: Device, hot: Path, devkit: Cli) -
     assert f"setprop {HARDEN} 0 was refused" in ran.err
     assert "userdebug" in ran.err
     assert not left_on_phone(closed, "hot/hot")
+
+
+def test_files_from_elsewhere(devkit: Cli, hot: Path, closed: Device, workdir: Path) -> None:
+    """A perf.data that somebody recorded by hand, and the text of a report."""
+    closed.shell("mkdir -p /data/local/tmp/byhand")
+    closed.push_bytes(hot.read_bytes(), "/data/local/tmp/byhand/hot", mode=0o755)
+    done = closed.shell("cd /data/local/tmp/byhand; simpleperf record -g -f 1000 ./hot 0.3", timeout_s=60)
+    assert done.exit_code == 0, done.stderr
+    closed.pull("/data/local/tmp/byhand/perf.data", workdir / "perf.data")
+    ran = devkit("profile", "--show", "perf.data", "--symbols", hot.parent, "--json")
+    assert ran.code == 0, ran.err
+    assert rows(ran.data)["sixty"]["line"] == LINES["sixty"]
+    ran = devkit("profile", "--show", REPO / "tests/data/cases/J3/report.csv", "--json")
+    assert ran.code == 0, ran.err
+    assert "MNN::gemm<float, 4>(float*, float const*, unsigned long)" in rows(ran.data)
+    ran = devkit("profile", "--show", REPO / "tests/data/cases/J3/empty.csv")
+    assert (ran.code, "holds no samples" in ran.err) == (125, True)
+    (workdir / "cut.data").write_bytes((workdir / "perf.data").read_bytes()[:2000])
+    ran = devkit("profile", "--show", "cut.data")
+    assert (ran.code, "cut off" in ran.err) == (125, True)
 
 
 def test_the_plan_changes_nothing(closed: Device, hot: Path, devkit: Cli) -> None:

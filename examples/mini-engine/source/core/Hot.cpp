@@ -13,25 +13,21 @@ enum { MATMUL = 60, SOFTMAX = 30, NORM = 10, SHORTEST = 1000, SPREAD = 6000 };
 
 uint32_t gState = 1;
 
-inline uint32_t step(uint32_t state) {
-    return state * 1664525u + 1013904223u;
-}
-
 MNN_HOT_FUNCTION void hotMatMul(int rounds) {
     for (int i = 0; i < MATMUL * rounds; i++) {
-        gState = step(gState); // 60 %
+        gState = gState * 1664525u + 1013904223u; // 60 %
     }
 }
 
 MNN_HOT_FUNCTION void hotSoftmax(int rounds) {
     for (int i = 0; i < SOFTMAX * rounds; i++) {
-        gState = step(gState); // 30 %
+        gState = gState * 1664525u + 1013904223u; // 30 %
     }
 }
 
 MNN_HOT_FUNCTION void hotNorm(int rounds) {
     for (int i = 0; i < NORM * rounds; i++) {
-        gState = step(gState); // 10 %
+        gState = gState * 1664525u + 1013904223u; // 10 %
     }
 }
 
