@@ -168,7 +168,7 @@ def test_without_samples_and_unfinished(tmp_path: Path) -> None:
 
 
 @given(cut=st.integers(0, 2000))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_a_file_that_is_cut_off(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     data = some_file(some_records())
     folder = tmp_path_factory.mktemp("cut")
@@ -182,7 +182,7 @@ def test_a_file_that_is_cut_off(tmp_path_factory: pytest.TempPathFactory, cut: i
     places=st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 255)), min_size=1, max_size=12),
     new=st.booleans(),
 )
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_damage_anywhere_is_an_error_or_read(
     tmp_path_factory: pytest.TempPathFactory, places: list[tuple[int, int]], new: bool
 ) -> None:

@@ -90,7 +90,7 @@ def test_files_by_what_they_begin_with(tmp_path: Path) -> None:
     cut=st.integers(0, 900),
     junk=st.text(max_size=40),
 )
-@settings(max_examples=120)
+@settings(max_examples=120, deadline=None)
 def test_cut_and_garbled_texts(
     tmp_path_factory: pytest.TempPathFactory, name: str, cut: int, junk: str
 ) -> None:
