@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common, run_options
+from devkit.cli import common, profile_host, run_options
 from devkit.cli import profile_record as recording
 from devkit.cli import profile_report as reports
+from devkit.errors import UsageError
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -25,7 +26,9 @@ def profile(
     ] = None,
     args: common.Args = None,
     serial: common.Serial = None,
+    host: profile_host.Host = False,
     build_profile: common.Profile = None,
+    build_type: common.BuildType = None,
     device_dir: common.DeviceDir = None,
     ndk: common.NdkChoice = None,
     no_build: common.NoBuild = False,
@@ -45,6 +48,7 @@ def profile(
     taskset: run_options.Taskset = None,
     root: run_options.Root = False,
     dry_run: common.DryRun = False,
+    list_runs: Annotated[bool, typer.Option("--list", help="The recordings of this project so far.")] = False,
     show: reports.Show = None,
     compare: reports.Compare = None,
     html: reports.Html = None,
@@ -60,7 +64,7 @@ def profile(
     event: reports.EventName = None,
     engine: reports.Engine = None,
 ) -> None:
-    """Record APP on the phone and show where its time goes: functions, lines, a flame graph.
+    """Record APP on the phone, or here, and show where its time goes: functions, lines, a flame graph.
 
     Its output is shown live and its exit code is devkit's own. RUN is a recording's name or its
     beginning, `last`, `previous`, or a file.
@@ -81,16 +85,37 @@ def profile(
         event,
         tuple(engine or ()),
     )
-    if compare is not None or show is not None:
+    if list_runs or compare is not None or show is not None:
         config = common.load_config()
         history = History(config.root)
-        if compare is not None:
+        if list_runs:
+            reports.list_recordings(history)
+        elif compare is not None:
             before, after = (recording.load_run(config, history, run, symbols) for run in compare)
             reports.compare(before, after, compare, request)
         elif show is not None:
             loaded = recording.load_run(config, history, show, symbols)
             reports.show(loaded, request, config.root)
         return
+    if host:
+        profile_host.refuse_others(
+            {
+                "--serial": serial, "--device-dir": device_dir, "--ndk": ndk, "--counter": counter,
+                "--off-cpu": off_cpu, "--per-thread": per_thread, "--symbols": symbols, "--env": env,
+                "--cwd": cwd, "--stdin": stdin, "--tty": tty, "--timeout": timeout, "--taskset": taskset,
+                "--root": root, "--dry-run": dry_run,
+            }
+        )  # fmt: skip
+        # Release's speed with symbols, unless somebody says otherwise.
+        config = common.load_config(build_type=build_type or "profile")
+        profile, code = profile_host.record(
+            config, name, args or (), profile=build_profile, build=not no_build, attach=attach,
+            seconds=seconds, frequency_hz=frequency, call_graph=call_graph,
+        )  # fmt: skip
+        reports.finish(profile, name or attach or "", History(config.root), request, config.source)
+        raise typer.Exit(code)
+    if build_type is not None:
+        raise UsageError("--type goes with --host", hints=["build: {type: profile} in devkit.yaml"])
     wanted = recording.make_wanted(
         name=name, attach=attach, seconds=seconds, frequency=frequency, call_graph=call_graph,
         counter=counter, off_cpu=off_cpu, per_thread=per_thread, symbols=symbols,

@@ -31,7 +31,8 @@ Attach = Annotated[
     str | None, typer.Option("--attach", metavar="PID|NAME", help="Record a running process instead.")
 ]
 Seconds = Annotated[
-    float | None, typer.Option("--seconds", metavar="N", min=0.1, help="With --attach: for how long (10).")
+    float | None,
+    typer.Option("--seconds", metavar="N", min=0.1, help="With --attach: for how long (10); --host: end it."),
 ]
 Frequency = Annotated[
     int, typer.Option("--frequency", metavar="HZ", min=1, max=100_000, help="Samples a second and core.")

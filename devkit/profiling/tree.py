@@ -90,7 +90,10 @@ class Tree:
 
 def function_name(function: str, module: str) -> str:
     """What a frame is called: without a symbol, its module in brackets."""
-    return function or f"[{module.rpartition('/')[2] or module or 'unknown'}]"
+    if function:
+        return function
+    # [kernel.kallsyms] and [vdso] have their brackets already.
+    return module if module.startswith("[") else f"[{module.rpartition('/')[2] or module or 'unknown'}]"
 
 
 def functions_of(profile: Profile) -> tuple[list[Function], array[int]]:

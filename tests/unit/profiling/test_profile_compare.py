@@ -66,7 +66,7 @@ def test_the_same_program_twice_is_noise_nearly_always() -> None:
     assert wrong <= 10
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(profiles(), profiles())
 def test_any_two_profiles_can_be_compared(before: Profile, after: Profile) -> None:
     compared = compare_profiles(before, after)
@@ -78,6 +78,7 @@ def test_any_two_profiles_can_be_compared(before: Profile, after: Profile) -> No
     assert page.count("</script>") == 2
 
 
+@settings(deadline=None)
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_the_spread_is_a_share_and_shrinks_with_samples(a: float, b: float, n: int, m: int) -> None:
     assert chance_spread(a, b, n, m) >= 0.0
