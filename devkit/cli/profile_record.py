@@ -136,11 +136,14 @@ def record_app(
         FileError: the recording is damaged or empty.
     """
     from devkit import runtime
+    from devkit.cli import run_results
+    from devkit.profiling.engine_times import with_report
     from devkit.runtime.request import plan_launch, stdin_end_for
 
     launch = plan_launch(device, prepared, args, request)
+    app, program = prepared.local.app, prepared.plan.program
     with _ready(config, device, wanted, prepared.device_dir, launch.root) as recording:
-        with recording.sampling():
+        with recording.sampling(), run_results.reading(config, app, program, launch.args) as reader:
             code = runtime.run_program(
                 device,
                 launch,
@@ -150,11 +153,14 @@ def record_app(
                 tty=request.tty,
                 live=request.live,
                 first=recording.first,
+                on_output=reader.feed,
             )
-        command = (prepared.plan.program, *launch.args)
+        command = (program, *launch.args)
         files = [file.local for file in prepared.plan.files]
         profile = _finish(config, device, recording, wanted, command, files)
-    return profile, code
+    report = reader.finish(code)
+    run_results.warn_of(report.findings)
+    return with_report(profile, report, app.name), code
 
 
 def record_process(config: Config, device: Device, wanted: Wanted, *, root: bool) -> Profile:

@@ -122,6 +122,12 @@ def with_engine_times(profile: Profile, times: Sequence[EngineTimes]) -> Profile
     return replace(profile, meta=replace(profile.meta, extra={**profile.meta.extra, "engine": kept}))
 
 
+def with_report(profile: Profile, report: results.Report, source: str) -> Profile:
+    """The recording with the times that the program's own output had; unchanged where it had none."""
+    found = from_report(report, source)
+    return with_engine_times(profile, [found]) if found.phases or found.operators or found.speeds else profile
+
+
 def read_engine_file(path: Path, find_viewer: FindViewer | None = None) -> EngineTimes:
     """A program's saved output, a CSV of qnn-profile-viewer, or the log of QNN that it reads.
 

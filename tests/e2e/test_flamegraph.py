@@ -272,3 +272,60 @@ def test_a_comparison_is_red_where_it_grew_and_blue_where_it_shrank(tab: Page, t
         "[...document.querySelectorAll('#rows tr')].map(r => [...r.children].map(c => c.innerText))"
     )
     assert rows[-1][:3] == ["20.0 %", "20.0 %", "0.00 points ?"]
+
+
+def test_memory_and_phases_are_drawn_over_time(tab: Page, tmp_path: Path) -> None:
+    builder = ProfileBuilder()
+    builder.event("cpu-clock", "ns")
+    thread, stack = builder.thread(1, 1), builder.stack([builder.frame("main")])
+    for at in range(11):
+        builder.sample(stack, thread, 10**8, 10**9 + at * 10**8)
+    # Half of the time little, then ten times as much.
+    builder.series(
+        "memory", "VmRSS", "kB", [(10**9 + at * 10**7, 100 if at < 50 else 1000) for at in range(101)]
+    )
+    builder.span("phase", "prefill", 10**9, 10**9 + 5 * 10**8)
+    file = tmp_path / "time.html"
+    file.write_text(render_page(builder.finish(Meta())), "utf-8")
+    graph = Graph(tab, file)
+    blue = (31, 119, 180)
+    left, top, width, height = tab.evaluate(
+        "(r => [r.left, r.top, r.width, r.height])"
+        "(document.querySelector('svg.panel').getBoundingClientRect())"
+    )
+    picture, scale = graph.look(), width / 1100
+
+    def line_in(first: float, last: float) -> list[float]:
+        """Heights of the line's pixels between two places, as parts of the panel from above."""
+        return [
+            (y - top) / height
+            for x in range(int(left + first * scale), int(left + last * scale))
+            for y in range(int(top), int(top + height))
+            if near(picture.colour(x, y), blue)
+        ]
+
+    assert min(line_in(100, 400)) > 0.8
+    assert max(line_in(500, 850)) < 0.2
+    (mark,) = tab.evaluate(
+        "[...document.querySelectorAll('rect')].filter(r => r.querySelector('title'))"
+        ".map(r => [r.querySelector('title').textContent, r.getAttribute('width')])"
+    )
+    assert mark[0] == "phase: prefill, 0.500 s" and float(mark[1]) == pytest.approx(395)
+
+
+def test_more_rows_than_a_canvas_holds(tab: Page, tmp_path: Path) -> None:
+    builder = ProfileBuilder()
+    builder.event("cpu-clock", "ns")
+    frame = builder.frame("descend", builder.module("/x/libdeep.so"))
+    builder.sample(builder.stack([frame] * 5000), builder.thread(1, 1), 1)
+    file = tmp_path / "deep.html"
+    file.write_text(render_page(builder.finish(Meta())), "utf-8")
+    graph = Graph(tab, file)
+    assert near(graph.colour(0.5, 20), graph.legend("libdeep.so"))
+    assert "deeper rows are not drawn: zoom in" in graph.text("deeper")
+    before = int(graph.text("deeper").split()[0])
+    graph.tab.evaluate("document.getElementById('flames').scrollIntoView({block: 'end'})")
+    last = round(graph.box()[3] / ROW) - 1
+    graph.tab.click(*graph.at(0.5, last))
+    # Of what is above only the nearest are drawn: there is room for what is below.
+    assert int(graph.text("deeper").split()[0]) < before - 1000

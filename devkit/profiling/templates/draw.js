@@ -6,6 +6,7 @@ const LEAST_PX = 0.4;
 const CHARACTER_PX = 6.7;
 const HIGHLIGHT = "#e600e6";
 const REST = "#d9d9d9";
+const MOST_ABOVE = 40;
 // Beyond this height browsers draw nothing at all.
 const MOST_PX = 32000;
 
@@ -118,6 +119,8 @@ class Flames {
     const rows = [];
     const above = [];
     for (let node = view.parent[root]; node >= 0; node = view.parent[node]) above.push(node);
+    // The whole and the nearest callers: in a deep recursion there are thousands.
+    if (above.length > MOST_ABOVE) above.splice(MOST_ABOVE - 1, above.length - MOST_ABOVE);
     this.above = above.length;
     above.reverse().forEach((node) => rows.push([[0, width, node]]));
     const scale = view.value[root] ? width / view.value[root] : 0;

@@ -14,8 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from devkit.profiling import Meta, Profile, ProfileBuilder
+from devkit.profiling.export import speedscope
 from devkit.profiling.flamegraph import render_page
-from devkit.profiling.tree import NO_STACK, Function, Tree, build_tree, function_name
+from devkit.profiling.functions import function_rows
+from devkit.profiling.report import as_folded, call_tree
+from devkit.profiling.tree import NO_STACK, Function, Tree, build_tree, function_name, merge
 from tests.support.profiles import profiles
 
 Path = tuple[Function, ...]
@@ -136,3 +139,18 @@ def test_a_page_says_what_it_merged() -> None:
     page = render_page(builder.finish(Meta(notes=("no hardware counters: cpu-clock",))))
     assert "smaller&#34;: 7 of them" in page
     assert "no hardware counters: cpu-clock" in page
+
+
+def test_a_recursion_that_ran_away_is_drawn_and_written() -> None:
+    builder = ProfileBuilder()
+    builder.event("cpu-clock", "ns")
+    frames = [builder.frame("descend"), builder.frame("ascend")]
+    builder.sample(builder.stack(frames * 10_000), builder.thread(1, 1), 5)
+    profile = builder.finish(Meta())
+    merged = merge(profile)
+    data = page_data(render_page(merged))
+    assert len(data["parent"]) == 20_001 and sum(data["entries"][0][2]) == 5
+    assert [(row.name, row.total) for row in function_rows(merged)] == [("ascend", 5), ("descend", 5)]
+    assert len(call_tree(build_tree(merged)).splitlines()) == 42
+    assert len(json.loads(speedscope(profile, "x"))["profiles"][0]["samples"][0]) == 20_000
+    assert next(as_folded(merged)).count(";") == 19_999

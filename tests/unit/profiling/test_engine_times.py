@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from devkit import results
 from devkit.errors import FileError, ToolFailed, UsageError
 from devkit.profiling import Meta, Profile, ProfileBuilder, load_profile, save_profile
 from devkit.profiling.engine_times import (
@@ -20,6 +21,7 @@ from devkit.profiling.engine_times import (
     engine_times_of,
     read_engine_file,
     with_engine_times,
+    with_report,
 )
 from devkit.profiling.flamegraph import render_page
 from devkit.profiling.processors import busy_processors
@@ -124,6 +126,13 @@ def test_recordings_keep_engine_times(tmp_path: Path) -> None:
     damaged = replace(recorded(), meta=Meta(extra={"engine": [{"source": 1}]}))
     with pytest.raises(FileError, match="damaged"):
         engine_times_of(damaged)
+
+
+def test_a_programs_own_output_goes_into_its_recording() -> None:
+    report = results.parse((RESULTS / "MNNV2Basic.txt").read_bytes())
+    (found,) = engine_times_of(with_report(recorded(), report, "MNNV2Basic.out"))
+    assert found.source == "MNNV2Basic.out" and found.operators[0].name == "c"
+    assert with_report(recorded(), results.parse(b"hello\n"), "x") == recorded()
 
 
 def test_samples_of_a_phone_become_series() -> None:
