@@ -43,7 +43,7 @@ def paths_of(tree: Tree) -> list[Path]:
     return paths
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(profiles())
 def test_a_tree_holds_every_sample_where_it_was(profile: Profile) -> None:
     expected: Counter[tuple[Path, int, int]] = Counter()
@@ -57,7 +57,7 @@ def test_a_tree_holds_every_sample_where_it_was(profile: Profile) -> None:
     assert tree.least_share == 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(profiles(), st.floats(0.01, 0.6), st.integers(1, 20))
 def test_merging_small_nodes_loses_nothing(profile: Profile, share: float, most: int) -> None:
     whole, pruned = (
@@ -114,7 +114,7 @@ def page_data(page: str) -> dict[str, Any]:
     return data
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(profiles())
 def test_a_page_holds_the_tree_and_nothing_of_the_profile_becomes_markup(profile: Profile) -> None:
     page = render_page(profile, title='<b>"x"</script>')

@@ -149,7 +149,7 @@ def test_samples_of_a_phone_become_series() -> None:
     assert list(series["load", "GPU"].values) == [40, 60]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.sampled_from([*BLOCKS.splitlines(), "@ x", "@", "hz 0", "1 (a) S", "/sys/a:b", "9 (", ""]))
 )

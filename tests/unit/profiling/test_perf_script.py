@@ -65,7 +65,7 @@ def test_build_ids_by_path() -> None:
 LINES = [*TEXT.splitlines(), "\t zz", "x", "a 1/2 3.4: 5 e: ", "\t ffffffffffffffffff f (d)", "9/9 1.1: 1 :"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from(LINES) | st.text("a1/.:( )\t", max_size=20), max_size=30))
 def test_any_lines_make_a_whole_profile(lines: list[str]) -> None:
     assert fault_of(read_perf_script(lines, Meta())) is None

@@ -66,7 +66,7 @@ def test_the_same_program_twice_is_noise_nearly_always() -> None:
     assert wrong <= 10
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(profiles(), profiles())
 def test_any_two_profiles_can_be_compared(before: Profile, after: Profile) -> None:
     compared = compare_profiles(before, after)

@@ -50,13 +50,13 @@ def test_samples_of_one_event_are_summed() -> None:
     assert len(small()) == 3
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(profiles())
 def test_what_is_built_fits_together(profile: Profile) -> None:
     assert fault_of(profile) is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(profiles())
 def test_a_saved_profile_is_the_same_when_read(
     tmp_path_factory: pytest.TempPathFactory, profile: Profile
@@ -67,7 +67,7 @@ def test_a_saved_profile_is_the_same_when_read(
     assert load_profile(path) == profile
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(profiles(), st.data())
 def test_replaced_frames_stand_in_every_stack(profile: Profile, data: st.DataObject) -> None:
     new = st.lists(
@@ -107,7 +107,7 @@ def test_a_profile_that_points_outside_is_called_damaged(
     assert caught.value.evidence == words
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(cut=st.floats(0, 1), flip=st.floats(0, 1))
 def test_damaged_files_are_refused_or_read_never_a_traceback(
     tmp_path_factory: pytest.TempPathFactory, cut: float, flip: float

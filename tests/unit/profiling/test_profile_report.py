@@ -47,7 +47,7 @@ def work_profile(folder: Path | None = None) -> Profile:
     return builder.finish(Meta("phone", ("work", "a b"), "simpleperf"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(profiles())
 def test_functions_have_what_their_samples_weigh(profile: Profile) -> None:
     functions, function_of = functions_of(profile)
@@ -89,7 +89,7 @@ def test_the_call_tree_is_indented_and_the_heaviest_first() -> None:
     assert not any("[libwork.so]" in line for line in lines)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(profiles())
 def test_folded_stacks_hold_all_weight_in_lines_that_parse(profile: Profile) -> None:
     merged = merge(profile)
@@ -170,7 +170,7 @@ def test_bare_names() -> None:
     assert bare_name("main") == "main"
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(profiles())
 def test_speedscope_files_fit_their_schema_and_hold_all_weight(profile: Profile) -> None:
     schema = json.loads((DATA / "speedscope-schema.json").read_text())
@@ -193,7 +193,7 @@ def test_speedscope_merges_what_would_be_too_much() -> None:
     assert len(one["samples"]) == 2 and sum(one["weights"]) == MOST_TIMED + 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(profiles())
 def test_firefox_files_have_tables_that_fit_together(profile: Profile) -> None:
     content = json.loads(firefox(profile, "name"))
