@@ -27,6 +27,8 @@ _PHASES = (
 _TO_MS = {"ms": 1.0, "s": 1000.0, "us": 0.001}
 _CSV_COLUMNS = ("Message", "Time", "Unit of Measurement", "Event Level", "Event Identifier")
 _OP_ID = re.compile(r"(?::OpId_\d+)?(?: \((?:cycles|us)\))?$")
+# llm_demo prints times with two decimals of a second; its tokens and speeds say more.
+_BY_SPEED = {"prefill": ("prompt_tokens", "prefill_speed"), "decode": ("decode_tokens", "decode_speed")}
 # Of the two times of an execution the one without waiting for the NPU.
 _NPU_TIMES = ("Accelerator (execute) time", "QNN accelerator (execute) time")
 _QNN_LOG = re.compile(r"qnn-profiling-data.*\.log")
@@ -187,9 +189,15 @@ def from_report(report: results.Report, source: str = "") -> EngineTimes:
     operators: list[Operator] = []
     npu_us: dict[str, float] = {}
     for name in _PHASES:
-        for m in report.measurements:
-            if m.name == name and m.value:
-                phases[name.removesuffix("_time").replace("_", " ")] = m.value * _TO_MS.get(m.unit, 1.0)
+        phase = name.removesuffix("_time").replace("_", " ")
+        value = next((m for m in reversed(report.measurements) if m.name == name), None)
+        if phase in _BY_SPEED and report.parser == "llm_demo":
+            tokens, speed = (report.value(one) for one in _BY_SPEED[phase])
+            if tokens and speed:
+                phases[phase] = 1000 * tokens / speed
+                continue
+        if value is not None and value.value:
+            phases[phase] = value.value * _TO_MS.get(value.unit, 1.0)
     for m in report.measurements:
         if m.value is None:
             continue
