@@ -184,7 +184,7 @@ def bare_name(name: str) -> str:
 
 def _stack_weights(merged: Merged, event: int) -> list[int]:
     own = [0] * len(merged.profile.stack_parent)
-    for (stack, _, kind), weight in merged.weights.items():
+    for stack, _, kind, weight in merged.weights.rows():
         if kind == event and stack >= 0:
             own[stack] += weight
     return own

@@ -99,7 +99,7 @@ def _heaviest_frames(merged: Merged, event: int) -> dict[int, int]:
     """The frame of each function with the most own weight, or where it has none, the most of its calls."""
     profile = merged.profile
     own = array(NUMBER, bytes(8 * len(profile.stack_parent)))
-    for (stack, _, kind), weight in merged.weights.items():
+    for stack, _, kind, weight in merged.weights.rows():
         if kind == event and stack >= 0:
             own[stack] += weight
     sums = array(NUMBER, own)
