@@ -131,6 +131,7 @@ def prepare_app(
     ndk: str | None,
     build: bool,
     prune: bool = False,
+    build_type: str | None = None,
     look: Callable[[Config, Device], None] | None = None,
 ) -> tuple[Config, Device, PreparedApp]:
     """From the options that deploy, run and debug share to an app that is built and planned.
@@ -140,9 +141,10 @@ def prepare_app(
     Args:
         build: False takes what the last build made.
         prune: plan to remove what earlier deployments left.
+        build_type: instead of the configured one.
         look: called before the build, to refuse what is wrong.
     """
-    config = load_config(serial=serial, device_dir=device_dir, ndk=ndk)
+    config = load_config(serial=serial, device_dir=device_dir, ndk=ndk, build_type=build_type)
     device = pick_device(config, serial)
     if look is not None:
         look(config, device)

@@ -10,9 +10,11 @@ from devkit import output
 from devkit.cli import common, profile_host, run_options
 from devkit.cli import profile_record as recording
 from devkit.cli import profile_report as reports
-from devkit.errors import UsageError
 
 app = typer.Typer(rich_markup_mode=None)
+
+# Release's speed with symbols, unless somebody says otherwise: a debug build spends its time elsewhere.
+_TYPE = "profile"
 
 
 @app.command(
@@ -106,16 +108,13 @@ def profile(
                 "--root": root, "--dry-run": dry_run,
             }
         )  # fmt: skip
-        # Release's speed with symbols, unless somebody says otherwise.
-        config = common.load_config(build_type=build_type or "profile")
+        config = common.load_config(build_type=build_type or _TYPE)
         profile, code = profile_host.record(
             config, name, args or (), profile=build_profile, build=not no_build, attach=attach,
             seconds=seconds, frequency_hz=frequency, call_graph=call_graph,
         )  # fmt: skip
         reports.finish(profile, name or attach or "", History(config.root), request, config.source)
         raise typer.Exit(code)
-    if build_type is not None:
-        raise UsageError("--type goes with --host", hints=["build: {type: profile} in devkit.yaml"])
     wanted = recording.make_wanted(
         name=name, attach=attach, seconds=seconds, frequency=frequency, call_graph=call_graph,
         counter=counter, off_cpu=off_cpu, per_thread=per_thread, symbols=symbols,
@@ -139,6 +138,7 @@ def profile(
 
     config, device, prepared = common.prepare_app(
         name, serial=serial, profile=build_profile, device_dir=device_dir, ndk=ndk, build=not no_build,
+        build_type=build_type or _TYPE,
         look=lambda config, device: run_request.check(runtime.find_app(config, name)[0]),
     )  # fmt: skip
     runtime.deploy_app(device, prepared)

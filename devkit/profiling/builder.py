@@ -78,8 +78,9 @@ class ProfileBuilder:
 
     def child(self, parent: int, frame: int) -> int:
         """The index of the stack that is `parent` (NONE: nothing) and, called by it, `frame`."""
-        # One number is a smaller and faster key than a pair.
-        key = (parent + 1) << 32 | frame
+        # One number is a smaller and faster key than a pair. The parent has to be its low half: a dict is
+        # slow where many keys share their low bits.
+        key = frame << 32 | parent + 1
         index = self._stacks.get(key)
         if index is None:
             index = self._stacks[key] = len(self._parent)

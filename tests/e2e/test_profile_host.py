@@ -123,12 +123,8 @@ def test_refusals_are_explained(devkit: Cli, workdir: Path, kind: str) -> None:
 def test_without_perf_it_is_said_how_to_get_it(devkit: Cli, workdir: Path) -> None:
     ran = devkit("profile", "--host", "/bin/true", PATH=str(workdir))
     assert ran.code == 125 and "apt install linux-perf" in ran.err
-    for options, words in (
-        (("--host", "--off-cpu", "/bin/true"), "--off-cpu is for recordings on a phone"),
-        (("--type", "debug", "/bin/true"), "--type goes with --host"),
-    ):
-        ran = devkit("profile", *options)
-        assert ran.code == 2 and words in ran.err
+    ran = devkit("profile", "--host", "--off-cpu", "/bin/true")
+    assert ran.code == 2 and "--off-cpu is for recordings on a phone" in ran.err
 
 
 @pytest.mark.slow
