@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output, paths
-from devkit.cli import common, qnn_docs, qnn_explain, qnn_export, qnn_inspect, qnn_libs, qnn_net_run
+from devkit.cli import (
+    common,
+    qnn_docs,
+    qnn_explain,
+    qnn_export,
+    qnn_inspect,
+    qnn_libs,
+    qnn_net_run,
+    qnn_op_package,
+)
 from devkit.errors import CheckFailed, ToolMissing, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +38,7 @@ sdk_app = typer.Typer(
     epilog="Example: devkit qnn sdk install 2.42.0.251225; devkit qnn sdk check; devkit qnn sdk venv",
 )
 app.add_typer(sdk_app, name="sdk")
+app.add_typer(qnn_op_package.app, name="op-package")
 app.command("libs", epilog=qnn_libs.EXAMPLE)(qnn_libs.libs)
 app.command("inspect", epilog=qnn_inspect.EXAMPLE)(qnn_inspect.inspect)
 app.command("docs", epilog=qnn_docs.EXAMPLE)(qnn_docs.docs)

@@ -53,6 +53,10 @@ def net_run(
         list[str] | None,
         typer.Option("--converter", metavar="WORD", help="A word for the converter; repeatable."),
     ] = None,
+    op_package: Annotated[
+        list[Path] | None,
+        typer.Option("--op-package", metavar="DIR", help="HTP: a built op package; repeatable."),
+    ] = None,
     more: Annotated[
         list[str] | None, typer.Option("--extra", metavar="WORD", help="A word for qnn-net-run; repeatable.")
     ] = None,
@@ -94,6 +98,7 @@ def net_run(
         output_type=output_type,
         profiling=profiling,
         converter=converter or [],
+        packages=[paths.expand_user(folder).absolute() for folder in op_package or []],
         more=more or [],
         out=out,
         timeout=timeout,
@@ -106,8 +111,8 @@ def net_run(
 def _run(  # one argument for each option
     model: Path, inferences: list[list[Any]], references: list[Any], backends: list[str], *, chosen: bool,
     offline: bool, tolerance: Tolerance | None, output_type: str, profiling: str | None, converter: list[str],
-    more: list[str], out: Path | None, timeout: float | None, serial: str | None, sdk: str | None,
-    dry_run: bool,
+    packages: list[Path], more: list[str], out: Path | None, timeout: float | None, serial: str | None,
+    sdk: str | None, dry_run: bool,
 ) -> None:  # fmt: skip
     from devkit.cli.qnn import _find
     from devkit.ndk.qnn_sets import target_for
@@ -144,7 +149,15 @@ def _run(  # one argument for each option
     for backend in backends:
         try:
             prepared = phone.prepare(
-                config, device, found, made, backend, mappings, profiling=profiling, more=more
+                config,
+                device,
+                found,
+                made,
+                backend,
+                mappings,
+                profiling=profiling,
+                packages=packages,
+                more=more,
             )
         except (ToolMissing, DeviceError, DeployError) as error:
             if chosen:

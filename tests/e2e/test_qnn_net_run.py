@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from array import array
 from pathlib import Path
 
 import pytest
 
 from devkit.device import Device
-from tests.e2e.support import Cli, Sim
+from tests.e2e.support import REPO, Cli, Sim
 from tests.support.qnn_net_run import VERSION, net_run_sdk
 
 PLACE = "/data/local/tmp/网 run"
@@ -129,3 +130,22 @@ def test_a_context_for_another_chip_never_travels(
     assert "newer.bin was made by a newer QNN than the libraries that would load it" in ran.err + ran.out
     place = f"{PLACE}/net-run-htp/newer.bin"
     assert device.stat([place])[place] is None
+
+
+def test_an_op_package_is_built_and_registered(
+    devkit: Cli, demo: Path, workdir: Path, device: Device
+) -> None:
+    package = Path(shutil.copytree(REPO / "tests/data/qnn/op-package", workdir / "包 package"))
+    missing = devkit("qnn", "op-package", "deploy", package)
+    assert missing.code == 125 and "there is no op package in" in missing.err
+    planned = devkit("qnn", "op-package", "build", package, "--dry-run")
+    assert planned.code == 0 and planned.out.endswith("htp_x86\n") and not (package / "build").exists()
+    assert devkit("qnn", "op-package", "build", package).code == 0
+    sent = devkit("qnn", "op-package", "deploy", package, "--to", "mine", "--json")
+    assert sent.code == 0, sent.err
+    assert sent.data["op_packages"] == "libQnnHtpOpPackageTest.so:testOpPackageInterfaceProvider:CPU"
+    place = f"{PLACE}/mine/libQnnHtpOpPackageTest.so"
+    status = device.stat([place])[place]
+    assert status is not None and status.size == next(package.glob("build/*/*.so")).stat().st_size
+    ran = devkit("qnn", "net-run", *words(demo), "--on", "htp", "--op-package", package)
+    assert ran.code == 0 and "Op package for CPU registered" in ran.out, ran.err + ran.out

@@ -16,6 +16,7 @@ from devkit.ndk.qnn_sdk import QnnSdk
 from devkit.ndk.qnn_sets import target_for
 from devkit.qnn.net_run.arrays import TOLERANCES, Comparison, Tolerance, compare, raw_bytes
 from devkit.qnn.net_run.host import Made
+from devkit.qnn.op_package import Library, Package, built_libraries, read_package, registration
 from devkit.results import OutputReader, Report
 
 if TYPE_CHECKING:
@@ -134,12 +135,14 @@ def prepare(
     inputs: Sequence[FileMapping],
     *,
     profiling: str | None = None,
+    packages: Sequence[Path] = (),
     more: Sequence[str] = (),
 ) -> PreparedApp:
     """Plan what goes to the phone; everything that does not belong together is refused here.
 
     Args:
         profiling: basic or detailed.
+        packages: folders of op packages, built; they are registered with HTP.
         more: further words for qnn-net-run.
 
     Raises:
@@ -161,6 +164,10 @@ def prepare(
     else:
         opened = (OpenedFile(made.file, "the model library", "net-run"),)
     args += ["--profiling_level", profiling] if profiling else []
+    if packages and backend == "htp":
+        registered = _packages(config, device, packages, target)
+        files += [FileMapping(one.path, one.remote) for _, found in registered for one in found]
+        args += ["--op_packages", ",".join(registration(package, found) for package, found in registered)]
     app = AppConfig(
         name=f"net-run-{backend}",
         files=tuple(files),
@@ -181,6 +188,16 @@ def prepare(
     )
     named = dataclasses.replace(config, qnn=dataclasses.replace(config.qnn, path=sdk.path, version=None))
     return runtime.prepare_app(named, device, local)
+
+
+def _packages(
+    config: Config, device: Device, folders: Sequence[Path], target: str
+) -> list[tuple[Package, list[Library]]]:
+    from devkit.ndk.qnn_sets import needs_arch
+
+    arch = phone_soc(config, device).dsp_arch if needs_arch("htp-online", target) else None
+    packages = [read_package(folder) for folder in folders]
+    return [(package, built_libraries(package, target, arch)) for package in packages]
 
 
 def _toolchain(config: Config, device: Device, sdk: QnnSdk, target: str) -> list[Any]:

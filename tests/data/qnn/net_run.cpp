@@ -33,6 +33,14 @@ int main(int argc, char** argv) {
     std::string backend = options["--backend"], model = options["--model"], context = options["--retrieve_context"];
     if (!dlopen(backend.c_str(), RTLD_NOW)) return std::printf("[ ERROR ] %s\n", dlerror()), 1;
     if (options.count("--fail")) return std::printf("%s", read(options["--fail"]).c_str()), 14;
+    std::istringstream packages(options["--op_packages"]);
+    for (std::string one; std::getline(packages, one, ',');) {  // LIBRARY:PROVIDER:PROCESSOR
+        size_t first = one.find(':'), second = one.find(':', first + 1);
+        void* opened = dlopen(("./" + one.substr(0, first)).c_str(), RTLD_NOW);
+        if (!opened || !dlsym(opened, one.substr(first + 1, second - first - 1).c_str()))
+            return std::printf("[ ERROR ] Could not register Op Package: %s\n", one.c_str()), 1;
+        std::printf("Op package for %s registered\n", one.substr(second + 1).c_str());
+    }
     if (!context.empty()) {
         std::string data = read(context), mark = "LIBRARY:";
         size_t at = data.rfind(mark);

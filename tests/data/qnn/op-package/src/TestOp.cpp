@@ -1,0 +1,1 @@
+extern "C" int testOp() { return 7; }

@@ -1,0 +1,1 @@
+extern "C" unsigned long testOpPackageInterfaceProvider(void* interface) { return interface ? 0 : 1; }
