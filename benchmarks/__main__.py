@@ -11,7 +11,7 @@ from benchmarks.report import Measure, table
 
 NAMES = (
     "startup", "build", "deploy", "symbolize", "debug_loop", "logcat", "tunnel", "tunnel_modes",
-    "tunnel_recovery", "profile_report", "profile_read",
+    "tunnel_recovery", "profile_report", "profile_read", "qnn",
 )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ def record(
 
 def _program(config: Config, name: str, profile: str | None, build: bool) -> tuple[AppConfig, Path]:
     from devkit import engine
-    from devkit.runtime.apps import find_app
+    from devkit.runtime import find_app
 
     app, path = find_app(config, name)
     if path is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from devkit.engine.detect import detect_engine
 from devkit.engine.jobs import jobs_for
 from devkit.engine.plan import BuildPlan, plan_build
 from devkit.engine.profiles import Profile, get_profile, is_on, load_profiles
-from devkit.engine.requirements import check_version
+from devkit.engine.requirements import check_version, needed
 from devkit.engine.toolchain import DEFAULT_ABI, DeviceFacts, Toolchain, host_abi, resolve_toolchain
 from devkit.errors import DevkitError, ToolMissing, UsageError
 from devkit.ndk.qnn_sdk import QNN_VARIABLES, find_qnn_sdk, warn_about_conflicts
@@ -81,6 +82,16 @@ def plan_for(
         root, reason = _or_placeholder(lambda: _qnn_root(config, chosen, given), fallback, missing)
         options["QNN_SDK_ROOT"], reasons["QNN_SDK_ROOT"] = root, reason
         toolchain = replace(toolchain, env={**toolchain.env, **dict.fromkeys(QNN_VARIABLES, root)})
+    elif needed(chosen.needs, "qnn"):
+        # A project of one's own: how it takes the SDK's folder is its affair, the variable is the usual way.
+        fallback = "$QNN_SDK_ROOT", "the QNN SDK, which was not found"
+        root, _ = _or_placeholder(lambda: _qnn_root(config, chosen, None), fallback, missing)
+        toolchain = replace(
+            toolchain,
+            env={**toolchain.env, **dict.fromkeys(QNN_VARIABLES, root)},
+            # CMake remembers what it has read of the environment.
+            fingerprint=hashlib.sha256(f"{toolchain.fingerprint}\n{root}".encode()).hexdigest()[:16],
+        )
     build_type = build_type_for(config, chosen)
     jobs = jobs_for(get_build_type(build_type))
     plan = plan_build(

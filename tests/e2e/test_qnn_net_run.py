@@ -149,3 +149,36 @@ def test_an_op_package_is_built_and_registered(
     assert status is not None and status.size == next(package.glob("build/*/*.so")).stat().st_size
     ran = devkit("qnn", "net-run", *words(demo), "--on", "htp", "--op-package", package)
     assert ran.code == 0 and "Op package for CPU registered" in ran.out, ran.err + ran.out
+
+
+def test_the_articles_programs_are_built_and_read(devkit: Cli, demo: Path, workdir: Path, sdk: Path) -> None:
+    """A CMake project of one's own: built against the SDK, sent with its set, its table read."""
+    table = (REPO / "tests/data/results/qnn_online_matmul.txt").read_text()
+    own = workdir / "自 own"
+    own.mkdir()
+    (own / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(own CXX)\n"
+        'if(NOT EXISTS "$ENV{QNN_SDK_ROOT}/include/QNN/QnnInterface.h")\n'
+        '  message(FATAL_ERROR "no QNN SDK")\nendif()\n'
+        "add_executable(qnn_online_matmul main.cpp)\n"
+        'target_include_directories(qnn_online_matmul PRIVATE "$ENV{QNN_SDK_ROOT}/include/QNN")\n'
+        "target_link_libraries(qnn_online_matmul dl)\n"
+    )
+    (own / "main.cpp").write_text(
+        "#include <QnnInterface.h>\n#include <cstdio>\n#include <dlfcn.h>\n"
+        "int main(int, char** argv) {\n"
+        "  if (!dlopen(argv[1], RTLD_NOW)) return std::puts(dlerror()), 1;\n"
+        f'  std::puts(R"({table})");\n}}\n'
+    )
+    (own / "devkit.yaml").write_text(
+        f"engine: cmake\ndevice: {{dir: '{PLACE}'}}\nqnn: {{path: '{sdk}'}}\n"
+        "profiles: {qnn: {extends: device, needs: [ndk>=21, qnn>=2.30]}}\n"
+        "apps:\n  matmul: {profile: qnn, target: qnn_online_matmul, backend: htp-online, args: [./libQnnHtp.so]}\n"
+    )
+    ran = devkit("run", "matmul", "--json", cwd=own)
+    assert ran.code == 0, ran.err + ran.out
+    assert ran.data["status"] == "ok" and ran.data["parser"] == "qnn_benchmark", ran.out[:1500]
+    # An SDK that is too old is said before CMake runs.
+    (own / "devkit.yaml").write_text((own / "devkit.yaml").read_text().replace("qnn>=2.30", "qnn>=2.99"))
+    old = devkit("build", "qnn", cwd=own)
+    assert old.code == 125 and "needs 2.99 or later" in old.err

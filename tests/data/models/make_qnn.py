@@ -1,8 +1,8 @@
-"""Makes qnn/llm.mnn: a model whose layers are two plugin ops, as compilefornpu of MNN writes them.
+"""Makes qnn/llm.mnn: a model whose layers are plugin ops, as compilefornpu of MNN writes them.
 
 Written with Google's own FlatBuffers builder (pip install flatbuffers), so that devkit's reader is
 held against another program's output. Fields by schema/default/MNN.fbs.
-Run by hand: python make_qnn.py FOLDER
+Run by hand: python make_qnn.py FOLDER [OPS]   (qnn: two, qnn-40: forty)
 """
 
 import sys
@@ -80,8 +80,9 @@ def plugin(builder, number):
 
 
 def main() -> None:
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 2
     builder = flatbuffers.Builder(1024)
-    ops = tables(builder, [plugin(builder, number) for number in (0, 1)])
+    ops = tables(builder, [plugin(builder, number) for number in range(count)])
     builder.StartObject(12)
     builder.PrependUOffsetTRelativeSlot(3, ops, 0)
     builder.Finish(builder.EndObject())

@@ -203,3 +203,21 @@ def test_the_command(model: Path, tmp_path: Path) -> None:
 def test_a_place_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         inspect(tmp_path / "nowhere")
+
+
+def test_a_model_of_forty_graphs(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(DATA / "models/tiny-llm", tmp_path / "model"))
+    shutil.copytree(DATA / "models/qnn-40", folder / "qnn")
+    for number in range(40):
+        context(folder / f"qnn/graphllm{number}.bin")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"llm_model": "qnn/llm.mnn", "chunk_limits": [128, 1]}
+    (folder / "config_qnn.json").write_text(json.dumps(config))
+    found = inspect(folder, soc=decide({}, load_chips(), told="SM8650"))
+    assert len(found.graphs) == 40 and found.checks[0].text == "40 plugin ops, 40 graph files: all are there"
+    assert not found.broken
+    # One of them is of another export.
+    context(folder / "qnn/graphllm17.bin", NEWER, 79, "SM8750")
+    found = inspect(folder, soc=decide({}, load_chips(), told="SM8650"))
+    assert broken(found) == ["context: graphllm17.bin is for Hexagon v79 (SM8750), SM8650 has v75"]
+    assert any("of 2 kinds" in check.text for check in found.checks)
