@@ -173,7 +173,8 @@ def test_the_articles_programs_are_built_and_read(devkit: Cli, demo: Path, workd
     (own / "devkit.yaml").write_text(
         f"engine: cmake\ndevice: {{dir: '{PLACE}'}}\nqnn: {{path: '{sdk}'}}\n"
         "profiles: {qnn: {extends: device, needs: [ndk>=21, qnn>=2.30]}}\n"
-        "apps:\n  matmul: {profile: qnn, target: qnn_online_matmul, backend: htp-online, args: [./libQnnHtp.so]}\n"
+        "apps:\n  matmul: {profile: qnn, target: qnn_online_matmul, backend: htp-online,\n"
+        "           args: [./libQnnHtp.so]}\n"
     )
     ran = devkit("run", "matmul", "--json", cwd=own)
     assert ran.code == 0, ran.err + ran.out

@@ -140,7 +140,7 @@ def plan_export(
             hints=["--soc SM8650", "--soc-id 57 --dsp-arch v75", "-s SERIAL asks a phone"],
         )
     arch = arch if arch.startswith("v") else f"v{arch}"
-    _check_model(model)
+    _check_model(model, _model_name(more))
     python = shutil.which("python3")
     if python is None:
         raise ToolMissing("python3 was not found", evidence="the script calls it by that name")
@@ -187,11 +187,22 @@ def is_safe(path: Path) -> bool:
     return _SAFE.fullmatch(str(path)) is not None
 
 
-def _check_model(model: Path) -> None:
+def _model_name(more: tuple[str, ...]) -> str:
+    """Which of the folder's models is compiled: `--model_name=visual.mnn`."""
+    given = [word.partition("=")[2] for word in more if word.startswith("--model_name=")]
+    return given[-1] if given else "llm.mnn"
+
+
+def _check_model(model: Path, name: str) -> None:
     if not model.is_dir():
         raise UsageError(f"there is no model folder {model}", hints=["devkit qnn export MODEL_DIR"])
+    if "FastVLM" in model.name and name == "visual.mnn":
+        raise UsageError(
+            "the visual model of FastVLM goes another way (MNN2QNNModel), which devkit does not check",
+            hints=["run generate_llm_qnn.py by hand; devkit build qnn-tools makes its programs"],
+        )
     config = model / "llm_config.json"
-    for file in (model / "llm.mnn", config):
+    for file in (model / name, config):
         if not file.is_file():
             raise FileError(
                 f"{model} holds no {file.name}",

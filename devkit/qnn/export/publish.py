@@ -15,15 +15,17 @@ from typing import Any
 
 from devkit import output, paths
 from devkit.errors import FileError
+from devkit.models.mnn_file import read_mnn
 from devkit.qnn.checks import BROKEN, Check
 from devkit.qnn.export.plan import ExportPlan
 from devkit.qnn.export.run import Watched, wrong_chip
 from devkit.qnn.export.stage import Stage
-from devkit.qnn.model_graphs import find_graphs
+from devkit.qnn.inspect import inspect
 
 FOLDER, CONFIG = "qnn", "config_qnn.json"
 PROVENANCE = "devkit-export.json"
 _BACKUP, _NEW = "qnn.devkit-old", "qnn.devkit-new"
+_LOOKED_AT = ("graphs", "context", "sdk", "inside")
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 # Files that the engine finds by itself only under these names: a config that has another one must say it.
 _CARRIED = (
@@ -70,8 +72,14 @@ def publish(plan: ExportPlan, stage: Stage, seen: Watched, facts: Mapping[str, A
     before = config_file.read_bytes() if config_file.is_file() else None
     try:
         _bring(stage.model / FOLDER, new)
+        carried = _carry_over(place, new)
         paths.write_atomically(new / PROVENANCE, json.dumps(dict(facts), indent=1, ensure_ascii=False) + "\n")
         config = complete_config(plan, stage, new)
+        config |= {
+            key: value
+            for key, value in _read(config_file).items()
+            if isinstance(value, str) and value in carried
+        }
         had = place.exists()
         if had:
             _swap(new, place)
@@ -79,7 +87,9 @@ def publish(plan: ExportPlan, stage: Stage, seen: Watched, facts: Mapping[str, A
         else:
             new.rename(place)
         paths.write_atomically(config_file, json.dumps(config, indent=4, ensure_ascii=False) + "\n")
-        checks = find_graphs(plan.model)[1]
+        # Names of graphs, and whether a file is whole, as the SDK's own library tells them.
+        looked = inspect(plan.model, sdk_version=plan.sdk.version, reader=plan.sdk)
+        checks = [check for check in looked.checks if check.name in _LOOKED_AT]
         broken = [check for check in checks if check.state == BROKEN]
         if broken:
             _undo(plan.model, had, before)
@@ -98,11 +108,36 @@ def publish(plan: ExportPlan, stage: Stage, seen: Watched, facts: Mapping[str, A
     return checks
 
 
+def _carry_over(old: Path, new: Path) -> set[str]:
+    """Take along what an earlier export made of another model of this folder (llm.mnn beside visual.mnn).
+
+    Returns:
+        the models that were taken along, as a config names them.
+    """
+    carried = set()
+    for model in sorted(old.glob("*.mnn")) if old.is_dir() else ():
+        if (new / model.name).exists():
+            continue
+        try:
+            graphs = {Path(op.path).name for op in read_mnn(model).npu if op.path}
+        except FileError:
+            continue
+        names = [name for name in graphs if (old / name).is_file() and not (new / name).exists()]
+        for name in (model.name, *sorted(names)):
+            try:
+                os.link(old / name, new / name)
+            except OSError:
+                shutil.copyfile(old / name, new / name)
+        carried.add(f"{FOLDER}/{model.name}")
+    return carried
+
+
 def complete_config(plan: ExportPlan, stage: Stage, folder: Path) -> dict[str, Any]:
     """config_qnn.json: what the script wrote, and what it does not carry over from config.json."""
     config = _read(stage.model / CONFIG)
     given = _read(plan.model / "config.json")
-    config.setdefault("llm_model", f"{FOLDER}/llm.mnn")
+    has_llm = (folder / "llm.mnn").is_file()
+    config.setdefault("llm_model", f"{FOLDER}/llm.mnn" if has_llm else "llm.mnn")
     config.setdefault("llm_weight", given.get("llm_weight", "llm.mnn.weight"))
     config.setdefault("backend_type", "cpu")
     for key in _CARRIED:
@@ -114,14 +149,13 @@ def complete_config(plan: ExportPlan, stage: Stage, folder: Path) -> dict[str, A
             config["tokenizer_file"] = found
     # The graphs' paths in llm.mnn begin with qnn/: they are sought from the model folder.
     config.setdefault("npu_model_dir", "")
-    config["chunk_limits"] = _limits(folder) or config.get("chunk_limits") or [plan.chunk_size, 1]
+    if has_llm:
+        config["chunk_limits"] = _limits(folder) or config.get("chunk_limits") or [plan.chunk_size, 1]
     return config
 
 
 def _limits(folder: Path) -> list[int]:
     """The numbers of tokens that all graphs take, largest first; empty when they do not tell."""
-    from devkit.models.mnn_file import read_mnn
-
     model = folder / "llm.mnn"
     graphs = read_mnn(model).npu if model.is_file() else ()
     lengths = [set(graph.lengths) for graph in graphs if graph.lengths]

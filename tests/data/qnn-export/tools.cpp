@@ -1,5 +1,6 @@
 // Stands for generateIO, generateLlmIO and compilefornpu, by the name it is called by. STANDIN_FAIL makes one
 // fail in the ways that users have reported: NAME=crash|nothing|usage|shape|folder.
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -33,8 +34,9 @@ static std::string failure(const std::string& name) {
     return at == std::string::npos ? "" : all.substr(at + name.size() + 1, all.find(' ', at) - at - name.size() - 1);
 }
 
-// What stands between `before` and `after`, wherever it does.
-static std::vector<std::string> all(const std::string& text, const std::string& before, char after) {
+// What stands between `before` and `after` in a JSON text, however it is laid out.
+static std::vector<std::string> all(std::string text, const std::string& before, char after) {
+    text.erase(std::remove_if(text.begin(), text.end(), [](unsigned char c) { return c <= ' '; }), text.end());
     std::vector<std::string> found;
     for (size_t at = text.find(before); at != std::string::npos; at = text.find(before, at + 1)) {
         size_t from = at + before.size();
@@ -65,7 +67,7 @@ int main(int argc, char** argv) {
     if (name == "generateIO") {
         read(args[0]);
         read(args[3]);
-        auto shapes = all(read(args[1]), "\"input_ids\", \"shape\": [", ',');
+        auto shapes = all(read(args[1]), "\"input_ids\",\"shape\":[", ',');
         for (size_t i = 0; i < shapes.size(); ++i) io(fs::path(args[2]) / std::to_string(i), shapes[i]);
         return 0;
     }
@@ -80,7 +82,7 @@ int main(int argc, char** argv) {
         std::cout << "Compute Shape Error for /Add_70_output_0" << std::endl;
         return 0;
     }
-    auto names = all(config, "\"graph_name\": \"", '"');
+    auto names = all(config, "\"graph_name\":\"", '"');
     std::string graph = names.empty() ? "graphllm" : names[0];
     std::ostringstream merge;
     for (int k = 0; k < 2; ++k) {

@@ -333,3 +333,23 @@ def test_what_killed_exports_left_is_swept(newer: World) -> None:
     (newer.stage / "export-mine").mkdir()
     newer.export()
     assert [f.name for f in newer.stage.iterdir()] == ["export-mine"]
+
+
+@pytest.mark.slow
+def test_a_second_model_of_the_folder_keeps_the_first(newer: World) -> None:
+    for ending in ("", ".weight"):
+        shutil.copy(newer.model / f"llm.mnn{ending}", newer.model / f"visual.mnn{ending}")
+    newer.export()
+    first = (newer.model / KEYS[0]).read_bytes()
+    done = newer.export(more=("--model_name=visual.mnn",))
+    assert sorted(done.seen.graphs) == ["qnn/graphvisual0.bin", "qnn/graphvisual1.bin"]
+    names = {file.name for file in (newer.model / "qnn").iterdir()}
+    assert {"llm.mnn", "graphllm0.bin", "graphllm1.bin", "visual.mnn", "graphvisual0.bin"} <= names
+    assert (newer.model / KEYS[0]).read_bytes() == first
+    config = json.loads((newer.model / "config_qnn.json").read_text())
+    assert (config["llm_model"], config["visual_model"]) == ("qnn/llm.mnn", "qnn/visual.mnn")
+    assert config["chunk_limits"] == [128, 1]
+    named = newer.model.rename(newer.model.with_name("FastVLM"))
+    newer.model = named
+    with pytest.raises(UsageError, match="another way"):
+        newer.plan(more=("--model_name=visual.mnn",))

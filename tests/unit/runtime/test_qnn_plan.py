@@ -20,7 +20,7 @@ from devkit.runtime.closure import SearchDir, needed_closure
 from devkit.runtime.qnn import QnnPlan, plan_qnn
 from devkit.runtime.request import RunRequest, plan_launch
 from devkit.runtime.run import launch_for
-from tests.support.qnn_parts import BUILD_ID, VERSION, genuine_sdk, with_build_id
+from tests.support.qnn_parts import BUILD_ID, VERSION, genuine_context, genuine_sdk, with_build_id
 
 CASES = Path(__file__).parents[2] / "data" / "cases"
 C1 = CASES / "C1"
@@ -144,6 +144,15 @@ def test_k3_an_export_for_another_chip_is_refused_before_the_push(sdk: Path, tmp
     assert (
         some(planned(sdk, chip="SM8750", files=(graph,))).record()["contexts"]["graph0.bin"]["arch"] == "v75"
     )
+
+
+@pytest.mark.slow
+def test_k3_a_genuine_context_binary_for_a_newer_hexagon_is_refused(sdk: Path, tmp_path: Path) -> None:
+    made = genuine_context(tmp_path / "made", 69, "79")
+    with pytest.raises(DeployError) as caught:
+        planned(sdk, chip="SM8650", files=(made,))
+    assert f"{made.name} is for Hexagon v79 (SM8750), the phone has v75 (SM8650)" in caught.value.what
+    assert planned(sdk, chip="SM8750", files=(made,))
 
 
 def test_a_graph_of_a_newer_qnn_is_refused(sdk: Path, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def main():
         "testdir": ["testdir/0", "testdir/1"],
         "KVCACHE_SIZE_LIMIT": args.max_history_token,
         "cache": "qnn",
-        "graph_name": "graphllm",
+        "graph_name": "graphllm" if args.model_name == "llm.mnn" else "graphvisual",
     }
     with open(os.path.join(cache, "qnn.json"), "w") as file:
         json.dump(wanted, file)
@@ -83,8 +83,11 @@ def main():
     with open(os.path.join(args.model, "config.json")) as file:
         config = json.load(file)
     config.pop("tokenizer_file", None)
-    config["llm_model"] = "qnn/llm.mnn"
-    config["chunk_limits"] = [args.chunk_size, 1]
+    if args.model_name == "llm.mnn":
+        config["llm_model"] = "qnn/llm.mnn"
+        config["chunk_limits"] = [args.chunk_size, 1]
+    else:
+        config["visual_model"] = "qnn/" + args.model_name
     with open(os.path.join(args.model, "config_qnn.json"), "w") as file:
         json.dump(config, file)
     shutil.rmtree(args.cache_path)
