@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from devkit import output, paths, process
 from devkit.cli import common
-from devkit.errors import EXIT_CHECK_FAILED, DeployError, DeviceError, ToolMissing, UsageError
+from devkit.errors import EXIT_CHECK_FAILED, UsageError
 
 if TYPE_CHECKING:
-    from devkit.qnn.net_run.arrays import Tolerance
     from devkit.qnn.net_run.phone import Ran
 
 EXAMPLE = (
@@ -78,7 +77,12 @@ def net_run(
 
     Exit code 1 when a backend fails or differs from the reference; 125 when nothing could be run.
     """
+    from devkit.cli.qnn import _find
     from devkit.qnn.net_run import phone
+    from devkit.qnn.net_run.arrays import TYPES, Tolerance
+    from devkit.qnn.net_run.whole import Request, all_well, plan_run
+    from devkit.qnn.net_run.whole import run as net_run_all
+    from devkit.runtime.request import OUTPUT_FOLDER
 
     if example is not None:
         _write_example(paths.expand_user(example))
@@ -87,106 +91,36 @@ def net_run(
         raise UsageError("MODEL and --input say what to run", hints=["devkit qnn net-run --example demo"])
     if profiling not in (None, *phone.PROFILING):
         raise UsageError(f"--profiling cannot be {profiling!r}", hints=["--profiling detailed"])
-    _run(
-        paths.expand_user(model).absolute(),
-        phone.parse_inputs(inputs),
-        phone.parse_references(reference or ()),
-        phone.known_backends(on or "cpu,gpu,htp"),
-        chosen=on is not None,
-        offline=offline,
-        tolerance=_tolerance(tolerance),
-        output_type=output_type,
-        profiling=profiling,
-        converter=converter or [],
-        packages=[paths.expand_user(folder).absolute() for folder in op_package or []],
-        more=more or [],
-        out=out,
-        timeout=timeout,
-        serial=serial,
-        sdk=sdk,
-        dry_run=dry_run,
-    )
-
-
-def _run(  # one argument for each option
-    model: Path, inferences: list[list[Any]], references: list[Any], backends: list[str], *, chosen: bool,
-    offline: bool, tolerance: Tolerance | None, output_type: str, profiling: str | None, converter: list[str],
-    packages: list[Path], more: list[str], out: Path | None, timeout: float | None, serial: str | None,
-    sdk: str | None, dry_run: bool,
-) -> None:  # fmt: skip
-    from devkit.cli.qnn import _find
-    from devkit.ndk.qnn_sets import target_for
-    from devkit.qnn.net_run import host, phone
-    from devkit.qnn.net_run.arrays import TYPES
-
     if output_type not in TYPES:
         raise UsageError(
             f"--output-type cannot be {output_type!r}", evidence=f"it is one of {', '.join(TYPES)}"
         )
     config, found = common.load_config(serial=serial), _find(sdk)
-    device = common.pick_device(config, serial)
-    target = target_for(found, device.abi, device.libc)
-    work = out.absolute() if out is not None else config.root / "devkit-out/net-run" / model.stem
-    is_context = host.kind_of(model) == host.CONTEXT
-    if (offline or is_context) and backends != ["htp"]:
-        if chosen and set(backends) != {"htp"}:
-            raise UsageError("a context binary runs on HTP alone", hints=["--on htp"])
-        backends = ["htp"]
-    soc = phone.phone_soc(config, device) if offline and not is_context else None
-    made = host.plan_model(
-        found, model, work, target, soc=soc,
-        python=host.converter_interpreter(found), more=converter,
-    )  # fmt: skip
+    model = paths.expand_user(model).absolute()
+    request = Request(
+        model=model,
+        work=out.absolute() if out is not None else config.root / OUTPUT_FOLDER / "net-run" / model.stem,
+        inferences=phone.parse_inputs(inputs),
+        references=phone.parse_references(reference or ()),
+        backends=phone.known_backends(on or "cpu,gpu,htp"),
+        chosen=on is not None,
+        offline=offline,
+        tolerance=Tolerance(tolerance, 0.0) if tolerance is not None else None,
+        dtype=output_type,
+        profiling=profiling,
+        converter=tuple(converter or ()),
+        packages=tuple(paths.expand_user(folder).absolute() for folder in op_package or ()),
+        more=tuple(more or ()),
+        timeout_s=timeout,
+    )
+    plan = plan_run(config, found, common.pick_device(config, serial), request)
     if dry_run:
-        lines = [process.show(step.argv) for step in made.steps]
-        lines.append(f"push and run {made.file.name} on {', '.join(backends)} of {device.serial}")
-        output.current().data({"steps": lines, "backends": backends, "work": str(work)}, "\n".join(lines))
+        output.current().data(plan.as_dict(), "\n".join(plan.lines()))
         return
-    _make_folder(config, work)
-    host.make(config, found, made, work)
-    mappings = phone.stage_inputs(inferences, work)
-    results: list[Ran] = []
-    for backend in backends:
-        try:
-            prepared = phone.prepare(
-                config,
-                device,
-                found,
-                made,
-                backend,
-                mappings,
-                profiling=profiling,
-                packages=packages,
-                more=more,
-            )
-        except (ToolMissing, DeviceError, DeployError) as error:
-            if chosen:
-                raise
-            results.append(phone.Ran(backend, "not possible", why=error.what, hints=error.hints))
-            continue
-        output.current().note(f"running on {backend}")
-        results.append(
-            phone.run(
-                device, prepared, backend, work / backend, references,
-                tolerance=tolerance, dtype=output_type, timeout_s=timeout,
-            )
-        )  # fmt: skip
+    results = net_run_all(plan)
     output.current().data({"model": str(model), "results": [r.as_dict() for r in results]}, _text(results))
-    if any(ran.state in ("failed", "differs") for ran in results) or all(
-        ran.state == "not possible" for ran in results
-    ):
+    if not all_well(results):
         raise typer.Exit(EXIT_CHECK_FAILED)
-
-
-def _make_folder(config: Any, work: Path) -> None:
-    from devkit.errors import FileError
-    from devkit.runtime.request import make_output_folder
-
-    make_output_folder(config, work)
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"{work} cannot be made", evidence=error.strerror) from None
 
 
 def _write_example(folder: Path) -> None:
@@ -206,12 +140,6 @@ def _write_example(folder: Path) -> None:
     files = {"model": made.model, "input": made.input, "reference": made.reference}
     data = {name: str(file) for name, file in files.items()}
     output.current().data(data, "\n".join([*data.values(), f"  {process.show(words)}"]))
-
-
-def _tolerance(given: float | None) -> Tolerance | None:
-    from devkit.qnn.net_run.arrays import Tolerance
-
-    return Tolerance(given, 0.0) if given is not None else None
 
 
 def _text(results: list[Ran]) -> str:
