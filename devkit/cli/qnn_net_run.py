@@ -78,7 +78,7 @@ def net_run(
     Exit code 1 when a backend fails or differs from the reference; 125 when nothing could be run.
     """
     from devkit.cli.qnn import _find
-    from devkit.qnn.net_run import phone
+    from devkit.qnn.net_run import given, phone
     from devkit.qnn.net_run.arrays import TYPES, Tolerance
     from devkit.qnn.net_run.whole import Request, all_well, plan_run
     from devkit.qnn.net_run.whole import run as net_run_all
@@ -100,8 +100,8 @@ def net_run(
     request = Request(
         model=model,
         work=out.absolute() if out is not None else config.root / OUTPUT_FOLDER / "net-run" / model.stem,
-        inferences=phone.parse_inputs(inputs),
-        references=phone.parse_references(reference or ()),
+        inferences=given.parse_inputs(inputs),
+        references=given.parse_references(reference or ()),
         backends=phone.known_backends(on or "cpu,gpu,htp"),
         chosen=on is not None,
         offline=offline,

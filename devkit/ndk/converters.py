@@ -214,6 +214,22 @@ def converter_python(sdk: QnnSdk) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda version: int(version.partition(".")[2])))
 
 
+def converter_interpreter(sdk: QnnSdk) -> str:
+    """python3 of the converters' environment where that was made, else this machine's.
+
+    Raises:
+        ToolMissing: there is no python3.
+    """
+    made = _default_path(f"qnn-{sdk.version}")
+    # Whether it is up to date is not asked: that starts every Python of this machine.
+    if _fingerprint_of(made) is not None and (made / "bin/python3").is_file():
+        return str(made / "bin/python3")
+    found = shutil.which("python3")
+    if found is None:
+        raise ToolMissing("python3 was not found", hints=["devkit qnn sdk venv"])
+    return found
+
+
 def _interpreter(wanted: str | None, versions: Sequence[str]) -> tuple[Path, str]:
     if wanted is not None and not re.fullmatch(r"3\.\d+", wanted):
         program = shutil.which(wanted)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from devkit import output, paths
 from devkit.errors import FileError, ToolMissing, UsageError
 from devkit.models.folder import read_config
+from devkit.ndk.converters import converter_interpreter
 from devkit.ndk.qnn_sdk import HOST_TARGET, QnnSdk, tool_environment
 from devkit.qnn.export.script import ExportScript, arguments, find_script
 
@@ -141,9 +142,11 @@ def plan_export(
         )
     arch = arch if arch.startswith("v") else f"v{arch}"
     _check_model(model, _model_name(more))
-    python = shutil.which("python3")
-    if python is None:
-        raise ToolMissing("python3 was not found", evidence="the script calls it by that name")
+    python = converter_interpreter(sdk)
+    environment = tool_environment(sdk)
+    # The script calls python3 by that name; the SDK's tools are made for the converters' one.
+    before = environment.get("PATH", os.environ.get("PATH", ""))
+    environment["PATH"] = f"{Path(python).parent}{os.pathsep}{before}"
     tools = tuple(sdk.find_file(name, HOST_TARGET) for name in (*SDK_TOOLS, *SDK_LIBRARIES))
     script = find_script(config.source, python)
     wanted = dict(wanted or {})
@@ -178,7 +181,7 @@ def plan_export(
         cache=paths.cache_dir() / "qnn-graphs" if use_cache else None,
         warnings=tuple(_warnings(model, name, parent, weights, memory)),
         sdk_files=tools,
-        environment=tool_environment(sdk),
+        environment=environment,
     )
 
 

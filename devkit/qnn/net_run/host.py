@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, paths, process
-from devkit.errors import FileError, ToolFailed, ToolMissing, UsageError
+from devkit.errors import FileError, ToolFailed, UsageError
 from devkit.ndk.qnn_sdk import HOST_TARGET, PHONE_TARGET, QnnSdk, tool_environment
 from devkit.ndk.qnn_version import read_context
 from devkit.runtime.hashes import HashCache
@@ -252,24 +252,6 @@ def _environment(config: Config, sdk: QnnSdk, made: Made) -> dict[str, str]:
         path = environment.get("PATH", os.environ.get("PATH", ""))
         environment |= {"ANDROID_NDK_ROOT": str(ndk.path), "PATH": f"{ndk.path}{os.pathsep}{path}"}
     return {**environment, "LC_ALL": "C.UTF-8"}
-
-
-def converter_interpreter(sdk: QnnSdk) -> str:
-    """python of the converters' environment where that was made, else this machine's python3."""
-    import shutil
-
-    from devkit.ndk.converters import plan_converters
-
-    try:
-        plan = plan_converters(sdk)
-        if plan.ready:
-            return str(plan.interpreter)
-    except (ToolMissing, FileError) as error:
-        output.current().detail(f"no environment of the converters: {error}")
-    found = shutil.which("python3")
-    if found is None:
-        raise ToolMissing("python3 was not found", hints=["devkit qnn sdk venv"])
-    return found
 
 
 def _key(sdk: QnnSdk, step: Step) -> str:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devkit import output, paths
+from devkit import output
 from devkit.config import AppConfig, Config, FileMapping
-from devkit.errors import FileError, ToolMissing, UsageError
+from devkit.errors import ToolMissing, UsageError
 from devkit.ndk.qnn_sdk import QnnSdk
 from devkit.ndk.qnn_sets import target_for
-from devkit.qnn.net_run.arrays import TOLERANCES, Comparison, Tolerance, compare, raw_bytes
+from devkit.qnn.net_run.arrays import TOLERANCES, Comparison, Tolerance, compare
+from devkit.qnn.net_run.given import INPUT_LIST, Reference
 from devkit.qnn.net_run.host import Made
 from devkit.qnn.op_package import Library, Package, built_libraries, read_package, registration
 from devkit.results import OutputReader, Report
@@ -27,17 +28,8 @@ if TYPE_CHECKING:
 PROGRAM = "qnn-net-run"
 BACKENDS = {"cpu": "libQnnCpu.so", "gpu": "libQnnGpu.so", "htp": "libQnnHtp.so"}
 PROFILING = ("basic", "detailed")
-_LIST, _OUTPUT = "input_list.txt", "output"
-_ENTRY = re.compile(r"(?:(?P<name>[^:=/\\]+):=)?(?P<file>.+)")
+_OUTPUT = "output"
 _RESULT = re.compile(r"Result_(\d+)")
-
-
-@dataclass(frozen=True)
-class Input:
-    """One tensor of one inference: the graph's name for it, where it was said, and its file."""
-
-    file: Path
-    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,61 +63,6 @@ class Ran:
         }
 
 
-def parse_inputs(words: Sequence[str]) -> list[list[Input]]:
-    """Inferences from `--input A.raw,B.raw`, `--input NAME:=A.raw`, or a list as qnn-net-run reads it (.txt).
-
-    Raises:
-        UsageError: a file does not exist.
-        FileError: a list cannot be read.
-    """
-    found = []
-    for word in words:
-        path = paths.expand_user(word)
-        if path.suffix == ".txt" and path.is_file():
-            try:
-                lines = path.read_text("utf-8").splitlines()
-            except (OSError, UnicodeDecodeError) as error:
-                raise FileError(f"{path} cannot be read", evidence=str(error)) from None
-            entries = [line.split() for line in lines if line.strip() and line[0] not in "#%"]
-            found += [[_input(entry, path.parent) for entry in line] for line in entries]
-        else:
-            found.append([_input(entry, Path()) for entry in word.split(",")])
-    return found
-
-
-def _input(entry: str, base: Path) -> Input:
-    match = _ENTRY.fullmatch(entry)
-    file = base / paths.expand_user(match["file"] if match else entry)
-    if not file.is_file():
-        raise UsageError(
-            f"the input {file} does not exist",
-            hints=["--input A.raw,B.raw is one inference with two inputs", "--input NAME:=A.raw names one"],
-        )
-    return Input(file.absolute(), match["name"] if match else None)
-
-
-def stage_inputs(inferences: Sequence[Sequence[Input]], folder: Path) -> list[FileMapping]:
-    """Write the inputs and their list as they are to lie beside the program on the phone.
-
-    Raises:
-        FileError: one cannot be read, or the folder cannot be written.
-    """
-    lines, files = [], []
-    try:
-        for number, inputs in enumerate(inferences):
-            words = []
-            for index, one in enumerate(inputs):
-                name = f"{number}_{index}.raw"
-                paths.write_atomically(folder / "input" / name, raw_bytes(one.file))
-                files.append(FileMapping(folder / "input" / name, f"input/{name}"))
-                words.append(f"{one.name}:=input/{name}" if one.name else f"input/{name}")
-            lines.append(" ".join(words))
-        paths.write_atomically(folder / _LIST, "\n".join(lines) + "\n")
-    except OSError as error:
-        raise FileError(f"{error.filename} cannot be written", evidence=error.strerror) from None
-    return [FileMapping(folder / _LIST, _LIST), *files]
-
-
 def prepare(
     config: Config,
     device: Device,
@@ -156,7 +93,7 @@ def prepare(
     target = target_for(sdk, device.abi, device.libc)
     program = sdk.find_file(PROGRAM, target)
     files = list(inputs)
-    args = ["--backend", BACKENDS[backend], "--input_list", _LIST, "--output_dir", _OUTPUT]
+    args = ["--backend", BACKENDS[backend], "--input_list", INPUT_LIST, "--output_dir", _OUTPUT]
     args += ["--retrieve_context" if made.context else "--model", made.file.name]
     opened: tuple[OpenedFile, ...] = ()
     if made.context:
@@ -277,34 +214,6 @@ def _why(report: Report, code: int, written: Sequence[str]) -> str | None:
     if not any(path.endswith(".raw") for path in written):
         return f"{PROGRAM} ended with 0 and wrote no output"
     return None
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What an output should be: of the inference with this number, by its name where there are several."""
-
-    file: Path
-    inference: int
-    name: str | None = None
-
-
-def parse_references(words: Sequence[str]) -> list[Reference]:
-    """`--reference FILE` in the order of the inferences; `NAME=FILE` for one of several outputs.
-
-    Raises:
-        UsageError: a file does not exist.
-    """
-    found: list[Reference] = []
-    counts: dict[str | None, int] = {}
-    for word in words:
-        name, equals, rest = word.partition("=")
-        path = paths.expand_user(rest if equals else word)
-        if not path.is_file():
-            raise UsageError(f"the reference {path} does not exist")
-        key = name if equals else None
-        found.append(Reference(path.absolute(), counts.get(key, 0), key))
-        counts[key] = counts.get(key, 0) + 1
-    return found
 
 
 def _compared(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from devkit import output, process
 from devkit.config import Config
 from devkit.errors import DeployError, DeviceError, FileError, ToolMissing, UsageError
+from devkit.ndk.converters import converter_interpreter
 from devkit.ndk.qnn_sdk import QnnSdk
 from devkit.ndk.qnn_sets import target_for
-from devkit.qnn.net_run import host, phone
+from devkit.qnn.net_run import given, host, phone
 from devkit.qnn.net_run.arrays import Tolerance
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class Request:
 
     model: Path
     work: Path
-    inferences: Sequence[Sequence[phone.Input]]
-    references: Sequence[phone.Reference]
+    inferences: Sequence[Sequence[given.Input]]
+    references: Sequence[given.Reference]
     backends: Sequence[str]
     chosen: bool = False
     offline: bool = False
@@ -91,7 +92,7 @@ def plan_run(config: Config, sdk: QnnSdk, device: Device, request: Request) -> P
         request.work,
         target_for(sdk, device.abi, device.libc),
         soc=phone.phone_soc(config, device) if request.offline and not is_context else None,
-        python=host.converter_interpreter(sdk),
+        python=converter_interpreter(sdk),
         more=request.converter,
     )
     return Plan(config, sdk, device, request, made, backends)
@@ -109,7 +110,7 @@ def run(plan: Plan) -> list[phone.Ran]:
     request, work = plan.request, plan.request.work
     _make_folder(plan.config, work)
     host.make(plan.config, plan.sdk, plan.made, work)
-    inputs = phone.stage_inputs(request.inferences, work)
+    inputs = given.stage_inputs(request.inferences, work)
     results = []
     for backend in plan.backends:
         try:

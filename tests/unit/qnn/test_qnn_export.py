@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from devkit import config as configuration
 from devkit import output
 from devkit.device.soc import decide, load_chips
 from devkit.errors import FileError, ToolFailed, ToolMissing, UsageError
+from devkit.ndk.converters import MARKER
 from devkit.ndk.qnn_sdk import open_qnn_sdk
 from devkit.qnn.export import publish as publishing
 from devkit.qnn.export.plan import ExportPlan, plan_export
@@ -321,6 +323,20 @@ def test_what_is_missing_is_said_before_anything_runs(newer: World, monkeypatch:
     (newer.source / "transformers/llm/export/npu/generate_llm_qnn.py").unlink()
     with pytest.raises(ToolMissing):
         newer.plan()
+
+
+def test_the_converters_python_is_taken_where_it_was_made(
+    newer: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    own = newer.plan()
+    venv = tmp_path / "data/devkit/venvs/qnn-2.42.0.251225"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    assert newer.plan().python == own.python  # half-made: no marker yet
+    (venv / MARKER).write_text('{"fingerprint": "x"}')
+    plan = newer.plan()
+    assert plan.python == str(venv / "bin/python3")
+    assert plan.environment["PATH"].split(os.pathsep)[0] == str(venv / "bin")
 
 
 @pytest.mark.slow

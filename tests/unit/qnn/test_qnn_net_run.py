@@ -14,8 +14,9 @@ from devkit.errors import FileError, UsageError
 from devkit.ndk.qnn_sdk import open_qnn_sdk
 from devkit.qnn.net_run.arrays import TOLERANCES, Tolerance, compare, raw_bytes, read_numbers
 from devkit.qnn.net_run.example import write_example
+from devkit.qnn.net_run.given import parse_inputs, parse_references, stage_inputs
 from devkit.qnn.net_run.host import htp_configs, kind_of, plan_model
-from devkit.qnn.net_run.phone import known_backends, parse_inputs, parse_references, stage_inputs
+from devkit.qnn.net_run.phone import known_backends
 from tests.support.qnn_trees import make_sdk
 
 
