@@ -1,9 +1,9 @@
 """Compiles the graphs of one export: stands in the staging folder where the script seeks npu_convert.py.
 
-It runs alone, with the standard library of whatever python3 the script finds. Each graph is given to the
-checkout's own npu_convert.py, in a folder of its own: several at a time within a bound of memory, none that
-an earlier export has compiled. What it needs to know is in `graphs.json` at the head of the staging folder;
-what it did goes line by line into the file that is named there.
+It runs alone, with the standard library of whatever python3 the script finds: 3.8 with older SDKs. Each graph
+is given to the checkout's own npu_convert.py, in a folder of its own: several at a time within a bound of
+memory, none that an earlier export has compiled. What it needs to know is in `graphs.json` at the head of the
+staging folder; what it did goes line by line into the file that is named there.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Job:
         self, key: str, srcs: list[str], cache_dir: str, settings: dict[str, Any], more: list[str], work: Path
     ) -> None:
         self.key, self.srcs, self.cache_dir, self.more, self.work = key, srcs, cache_dir, more, work
-        self.name = key.rpartition("/")[2].removesuffix(".bin")
+        self.name = key.rpartition("/")[2].replace(".bin", "")  # as npu_convert.py does
         self.target = work / cache_dir / f"{self.name}.bin"
         self.problem = next(
             filter(None, (self._wrong(src) for src in srcs)), None if srcs else "it has no source"
@@ -173,7 +173,7 @@ def compile_all(jobs: list[Job], settings: dict[str, Any], report: Report, scrat
         if pid not in running:
             continue
         job, child, _ = running.pop(pid)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        child.returncode = os.WEXITSTATUS(status) if os.WIFEXITED(status) else -os.WTERMSIG(status)
         why = finish(job, child.returncode, scratch, cache / f"{keys[job.key]}.bin" if cache else None)
         if why is not None:
             failed = True

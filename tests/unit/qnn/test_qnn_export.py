@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import os
@@ -18,6 +19,7 @@ from devkit.device.soc import decide, load_chips
 from devkit.errors import FileError, ToolFailed, ToolMissing, UsageError
 from devkit.ndk.converters import MARKER
 from devkit.ndk.qnn_sdk import open_qnn_sdk
+from devkit.qnn.export import graph_driver
 from devkit.qnn.export import publish as publishing
 from devkit.qnn.export.plan import ExportPlan, plan_export
 from devkit.qnn.export.whole import Exported, export
@@ -323,6 +325,20 @@ def test_what_is_missing_is_said_before_anything_runs(newer: World, monkeypatch:
     (newer.source / "transformers/llm/export/npu/generate_llm_qnn.py").unlink()
     with pytest.raises(ToolMissing):
         newer.plan()
+
+
+def test_the_graph_driver_runs_on_old_pythons() -> None:
+    """Python 3.8 is that of older SDKs' converters."""
+    text = Path(graph_driver.__file__).read_text("utf-8")
+    ast.parse(text, feature_version=(3, 8))
+    for newer in (
+        "removesuffix",
+        "removeprefix",
+        "waitstatus_to_exitcode",
+        "is_relative_to",
+        "import devkit",
+    ):
+        assert newer not in text
 
 
 def test_the_converters_python_is_taken_where_it_was_made(
