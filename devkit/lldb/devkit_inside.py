@@ -138,6 +138,10 @@ def devkit_arrive(debugger, command, exe_ctx, result, internal_dict):
 
     A prompt's first commands are sourced quietly, and their stop with them.
     """
+    process = debugger.GetSelectedTarget().GetProcess()
+    if not _REPORT["stops"] and process.IsValid() and process.GetState() == lldb.eStateStopped:
+        # LLDB 19 runs no stop hook for the stop that an attach makes.
+        _REPORT["stops"].append(_describe_stop(process.GetSelectedThread()))
     _note_breakpoints(debugger.GetSelectedTarget())
     _write()
     if command.strip() != "show":

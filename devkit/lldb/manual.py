@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from devkit import process
-from devkit.device.forwards import forwards_land_here
 from devkit.lldb import recipes
 from devkit.lldb.opening import parse_environment, platform_target, session_script
 from devkit.lldb.platform_commands import ANDROID, LINUX, PlatformMode
-from devkit.lldb.platform_server import platform_command
 from devkit.lldb.server import FOLDER, server_command
 from devkit.lldb.sysroot import mini_sysroot
 from devkit.symbols import read_elf
@@ -72,6 +70,8 @@ def _platform_lines(
 ) -> list[str]:
     """The platform's start, its two forwards with the phone's numbers, LLDB."""
     from devkit.device import quote
+    from devkit.device.forwards import forwards_land_here
+    from devkit.lldb.platform_server import platform_command
 
     port, gdb_port = MANUAL_PORT, MANUAL_PORT + 1
     ports = [f"tcp:{port}", f"tcp:{gdb_port}"]

@@ -16,7 +16,6 @@ from devkit.device.phone_terminal import PhoneTerminal
 from devkit.lldb import preloaded, recipes, version
 from devkit.lldb.client import STDIN
 from devkit.lldb.platform_commands import PlatformMode
-from devkit.lldb.platform_server import PlatformServer, PlatformWay, free_port
 from devkit.lldb.program_input import Typing
 from devkit.lldb.server import LaunchRefused, LldbServer, push_server
 from devkit.lldb.sysroot import mini_sysroot
@@ -26,6 +25,7 @@ from devkit.tunnels import Relay
 
 if TYPE_CHECKING:
     from devkit.device import Device
+    from devkit.lldb.platform_server import PlatformWay
     from devkit.lldb.request import DebugRequest
     from devkit.lldb.tools import LldbTools
     from devkit.runtime.run import Launch
@@ -200,6 +200,8 @@ class Opener:
         return server, relay
 
     def _on_platform(self, stack: contextlib.ExitStack, on_output: Callable[[bytes], None]) -> OpenSession:
+        from devkit.lldb.platform_server import PlatformServer, PlatformWay, free_port
+
         request, launch = self._request, self._request.launch
         gdb_port = free_port(self._device)
         folder = launch.working_dir if launch is not None else request.device_dir

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 # The plugin that speaks to an adb server, and the one that needs two ports with the phone's numbers.
 ANDROID, LINUX = "remote-android", "remote-linux"
+_UNREACHABLE = re.compile(
+    r"^.*(?:failed to connect(?: to)? port|failed to get reply to handshake packet).*$", re.MULTILINE | re.I
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,15 @@ def process_command(mode: PlatformMode) -> str:
     if mode.args:
         words += ["--", *(quote(arg) for arg in mode.args)]
     return " ".join(words)
+
+
+def explain_unreachable(transcript: str) -> str | None:
+    """Why LLDB reached the platform but not the program: the second connection; None when it did.
+
+    Of the two ports of this mode the second one is what people forget to forward.
+    """
+    found = _UNREACHABLE.search(transcript)
+    return found[0].strip() if found else None
 
 
 def quote(path: Path | str) -> str:

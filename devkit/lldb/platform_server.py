@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 # Below the ports that Linux and Android give to clients (32768 and up).
 _PORTS = range(20000, 32768)
 _PORT_TRIES = 50
-_UNREACHABLE = re.compile(
-    r"^.*(?:failed to connect(?: to)? port|failed to get reply to handshake packet).*$", re.MULTILINE | re.I
-)
 _LISTENING = re.compile(rb"^devkit-listens (\d+)\s*$", re.MULTILINE)
 
 
@@ -165,12 +162,3 @@ def free_port(device: Device) -> int:
                 probe.bind((LOOPBACK, port))
                 return port
     raise DebugError(f"no port between {_PORTS.start} and {_PORTS.stop} is free here and on the phone")
-
-
-def explain_unreachable(transcript: str) -> str | None:
-    """Why LLDB reached the platform but not the program: the second connection; None when it did.
-
-    Of the two ports of this mode the second one is what people forget to forward.
-    """
-    found = _UNREACHABLE.search(transcript)
-    return found[0].strip() if found else None

@@ -13,7 +13,7 @@ from devkit import output, process
 from devkit.errors import PHONE, DebugError, OperationTimeout
 from devkit.lldb import client, recipes, version
 from devkit.lldb.opening import Opener
-from devkit.lldb.platform_server import explain_unreachable
+from devkit.lldb.platform_commands import explain_unreachable
 from devkit.lldb.session_folder import session_folder
 
 if TYPE_CHECKING:

@@ -11,11 +11,14 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from devkit.device import Device
 from devkit.device.listeners import listening_ports
 from devkit.errors import PHONE, DeviceError, DevkitError, TunnelError
-from devkit.tunnels.phones import PhoneWatch
+
+if TYPE_CHECKING:
+    from devkit.tunnels.phones import PhoneWatch
 
 _LOOK_EVERY_S = 3.0
 _BACKLOG = 16

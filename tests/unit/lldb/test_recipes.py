@@ -10,8 +10,8 @@ import pytest
 
 from devkit.errors import UsageError
 from devkit.lldb import recipes
-from devkit.lldb.platform_commands import PlatformMode
-from devkit.lldb.platform_server import explain_unreachable, platform_command
+from devkit.lldb.platform_commands import PlatformMode, explain_unreachable
+from devkit.lldb.platform_server import platform_command
 from devkit.lldb.recipes import SessionScript, parse_breakpoint
 from devkit.lldb.server import server_command
 from devkit.runtime.run import Launch
