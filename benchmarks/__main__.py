@@ -10,8 +10,7 @@ from importlib import import_module
 from benchmarks.report import Measure, table
 
 NAMES = (
-    "startup", "build", "deploy", "symbolize", "debug_loop", "logcat", "tunnel", "tunnel_modes",
-    "tunnel_recovery", "profile_report", "profile_read", "qnn",
+    "tunnel_recovery", "profile_report", "profile_read", "qnn", "first_breakpoint",
 )  # fmt: skip
 
 
