@@ -10,7 +10,8 @@ from importlib import import_module
 from benchmarks.report import Measure, table
 
 NAMES = (
-    "tunnel_recovery", "profile_report", "profile_read", "qnn", "first_breakpoint",
+    "startup", "build", "deploy", "symbolize", "debug_loop", "first_breakpoint", "logcat", "tunnel",
+    "tunnel_modes", "tunnel_recovery", "profile_report", "profile_read", "qnn",
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from devkit.lldb.sysroot import mini_sysroot
 from devkit.lldb.waiting import wait_for_process
 from devkit.symbols import read_elf
 from devkit.tunnels import Relay
+from devkit.tunnels.ahead import AnswersAhead
 
 if TYPE_CHECKING:
     from devkit.device import Device
@@ -165,7 +166,7 @@ class Opener:
         server = stack.enter_context(
             LldbServer(self._device, self._server, launch=None, attach_pid=program.pid, app=request.name)
         )
-        relay = stack.enter_context(Relay(server.connect(), listener))
+        relay = stack.enter_context(Relay(server.connect(), listener, ahead=AnswersAhead()))
         if request.stdin is not None:
             stack.enter_context(Typing(request.stdin, terminal))
         return OpenSession(session_script(self._device, request, self._sysroot, relay.port), server, relay)
@@ -188,7 +189,9 @@ class Opener:
                         app=request.name,
                     )
                 )
-                relay = parts.enter_context(Relay(server.connect(), listener))
+                # Without a process yet, answers change when LLDB launches it.
+                ahead = None if waits else AnswersAhead()
+                relay = parts.enter_context(Relay(server.connect(), listener, ahead=ahead))
             finally:
                 if request.wait_for is not None and pid is not None:
                     # Now LLDB holds it, or nobody does: it is not to stay as it was stopped.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from devkit import output, process
 from devkit.errors import PHONE, DebugError, OperationTimeout
 from devkit.lldb import client, recipes, version
-from devkit.lldb.opening import Opener
+from devkit.lldb.opening import Opener, OpenSession
 from devkit.lldb.platform_commands import explain_unreachable
 from devkit.lldb.session_folder import session_folder
 
@@ -104,6 +104,7 @@ def debug(
                         )
                     except OperationTimeout as error:
                         raise _timed_out(error, report, transcript.text) from None
+                _tell_round_trips(device, session)
                 moved = session.relay.bytes_up + session.relay.bytes_down
                 # Before our own end of the session, which closes the connection, too.
                 lost = session.server.lost
@@ -120,6 +121,13 @@ def _timed_out(error: OperationTimeout, report: Path, transcript: str) -> Operat
     said = process.tail(transcript) or "LLDB printed nothing"
     return OperationTimeout(
         error.what, evidence=f"{where}\n{said}", hints=["devkit debug … -v shows the programs it runs"]
+    )
+
+
+def _tell_round_trips(device: Device, session: OpenSession) -> None:
+    saved = getattr(session.relay, "saved_round_trips", 0)
+    output.current().detail(
+        f"{device.round_trips} requests waited for the phone; {saved} of LLDB's questions did not have to"
     )
 
 

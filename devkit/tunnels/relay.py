@@ -8,6 +8,7 @@ import socket
 import threading
 
 from devkit.errors import DebugError
+from devkit.tunnels.ahead import AnswersAhead
 
 _CHUNK_BYTES = 65536
 _POLL_S = 0.1
@@ -39,13 +40,23 @@ class Relay:
     Args:
         upstream: the socket that leads to the phone.
         listener: a listening socket of the caller's, which stays open; None: one is made.
+        ahead: answers for an LLDB whose process stands still; None: bytes pass as they are.
 
     Attributes:
         connected: set when the client is there.
         ended: set when the client or the phone's side has ended.
     """
 
-    def __init__(self, upstream: socket.socket, listener: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        upstream: socket.socket,
+        listener: socket.socket | None = None,
+        *,
+        ahead: AnswersAhead | None = None,
+    ) -> None:
+        self._ahead = ahead
+        # Both directions may have something for the client.
+        self._sending = threading.Lock()
         self._upstream = upstream
         self._client: socket.socket | None = None
         self._owns_listener = listener is None
@@ -56,6 +67,11 @@ class Relay:
         self.bytes_down = 0
         self.connected = threading.Event()
         self.ended = threading.Event()
+
+    @property
+    def saved_round_trips(self) -> int:
+        """How many questions of LLDB have not waited for the link."""
+        return self._ahead.saved if self._ahead is not None else 0
 
     @property
     def port(self) -> int:
@@ -107,14 +123,28 @@ class Relay:
         self._spawn(self._pump, client, self._upstream, True)
         self._pump(self._upstream, client, False)
 
+    def _pass(self, data: bytes, source: socket.socket, target: socket.socket, up: bool) -> None:
+        if self._ahead is None:
+            target.sendall(data)
+            return
+        if not up:
+            with self._sending:
+                target.sendall(self._ahead.down(data))
+            return
+        with self._sending:
+            onward, back = self._ahead.up(data)
+            if back:
+                source.sendall(back)
+        target.sendall(onward)
+
     def _pump(self, source: socket.socket, target: socket.socket, up: bool) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(_CHUNK_BYTES):
-                target.sendall(data)
                 if up:
                     self.bytes_up += len(data)
                 else:
                     self.bytes_down += len(data)
+                self._pass(data, source, target, up)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

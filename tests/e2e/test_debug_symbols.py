@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -144,3 +145,10 @@ def test_symbols_are_found_by_build_id_for_what_the_app_does_not_have(
     frames = ran.data["stops"][0]["frames"]
     [work] = [frame for frame in frames if frame["function"] == "plug_work"]
     assert (work["line"], work["module"]) == (3, "libplug.so") and work["file"].endswith("plug.c")
+
+
+def test_round_trips_are_counted_and_saved(sim: Sim, tiny: TinyApp, devkit: Cli) -> None:
+    ran = devkit("-v", "debug", tiny.program, "-b", "inner", "--batch", "-", stdin="quit\n")
+    counted = re.search(r"(\d+) requests waited for the phone; (\d+) of LLDB's questions did not", ran.err)
+    assert counted is not None, ran.err
+    assert int(counted[1]) > 0 and int(counted[2]) >= 10
