@@ -159,12 +159,12 @@ def test_the_restart_button(project: Path, tiny: TinyApp, kind: str, restarts: i
     assert session.exit == 7 and session.task_exit == 0
 
 
-def test_one_after_the_other_without_a_pause(project: Path, tiny: TinyApp) -> None:
+@pytest.mark.parametrize("adapter", ["codelldb-23", pytest.param("lldb-dap-19", marks=pytest.mark.slow)])
+def test_one_after_the_other_without_a_pause(project: Path, tiny: TinyApp, adapter: str) -> None:
+    """What the restart button is with lldb-dap, which knows no restart: VS Code starts another session."""
     point = (str(tiny.folder / "inner.cpp"), 4)
     for _ in range(3):
-        session = f5(
-            launch_of(project), config_name("codelldb", ""), [point], adapter=ADAPTERS["codelldb-23"]
-        )
+        session = f5(launch_of(project), config_name(adapter, ""), [point], adapter=ADAPTERS[adapter])
         assert session.exit == 7
 
 
@@ -196,12 +196,21 @@ def test_a_closed_task_ends_everything(project: Path, tiny: TinyApp, device: Dev
         assert eventually(lambda: not left_on_phone(device, *OURS))
 
 
-def test_a_session_of_another_kind_is_not_disturbed(project: Path, device: Device, devkit: Cli) -> None:
+def test_a_session_of_another_kind_is_not_disturbed(
+    project: Path, tiny: TinyApp, device: Device, devkit: Cli
+) -> None:
     tasks = tasks_of(project)
     task = BackgroundTask(tasks["devkit: prepare tiny_app on the phone"], [])
     task.start()
     task.wait_until_ready()
     ran = devkit(*tasks["devkit: end other on the phone"]["args"], cwd=project)
     assert (ran.code, ran.out) == (0, "there is no such session\n")
+    # Nor is the other disturbed by it.
+    line = next(n for n, text in enumerate(MAIN, start=1) if "std::string mode" in text)
+    session = f5(
+        launch_of(project), config_name("codelldb", "", "other"), [(str(tiny.folder / "main.cpp"), line)],
+        then="disconnect", adapter=ADAPTERS["codelldb-23"],
+    )  # fmt: skip
+    assert session.stops[0]["frames"][0][2] == line and session.task_exit == 0
     assert task.exit_code is None
     task.kill()
