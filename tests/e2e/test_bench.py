@@ -212,6 +212,7 @@ def test_a_matrix_that_the_program_is_not_told(work: Path, devkit: Cli) -> None:
     assert ran.code == 2 and "{threads}" in ran.err
 
 
+@pytest.mark.slow
 def test_one_program_has_one_history_from_wherever_it_is_started(sim: Sim, work: Path, devkit: Cli) -> None:
     assert devkit("bench", work, *QUICK, "--repeat", "1", "--", "1").code == 0
     assert devkit("bench", "./work", *QUICK, "--repeat", "1", "--", "1", cwd=work.parent).code == 0
@@ -247,6 +248,7 @@ def test_the_phone_is_looked_at_in_one_round_trip(device: Device) -> None:
     assert device.round_trips - before == 1
 
 
+@pytest.mark.slow
 def test_folder_and_processors_are_those_of_a_run(
     tmp_path: Path, adb: Path, work: Path, workdir: Path, devkit: Cli
 ) -> None:

@@ -76,6 +76,7 @@ def test_no_phone(devkit: Cli, monkeypatch: pytest.MonkeyPatch, sim: Sim) -> Non
     assert paths.state_dir().is_dir()
 
 
+@pytest.mark.slow
 def test_a_debugger_that_hangs_has_a_limit(sim: Sim, devkit: Cli, device: Device, workdir: Path) -> None:
     lldb = workdir / "lldb"
     lldb.write_text(

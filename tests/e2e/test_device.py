@@ -156,7 +156,8 @@ def test_a_timeout_ends_the_wait_and_the_connection_stays_good(device: Device) -
 
 def test_pty_has_a_size_and_a_signal_key(device: Device) -> None:
     # Repeated: the size travels after the command, as with `adb shell`.
-    command = "while ! stty size | grep '33 77'; do sleep 0.05; done; sleep 30; echo not reached"
+    # `exec`: a shell that the key finds between two programs would wait for the next one.
+    command = "while ! stty size | grep '33 77'; do sleep 0.05; done; exec sleep 30"
     with device.open_shell(command, pty=True, size=(33, 77)) as stream:
         assert read_until(stream, b"33 77")
         stream.write_stdin(b"\x03")
@@ -492,6 +493,7 @@ def test_a_server_that_is_away_is_not_replaced(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", port), 2)
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs() -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         begun = time.monotonic()

@@ -98,6 +98,7 @@ def test_a_changed_address_is_found_over_the_cable(run: Run, net: Sim) -> None:
     assert [each["address"] for each in remembered(net.state_home)] == ["127.90.250.7:5555"]
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_phone(run: Run, net: Sim) -> None:
     """TCP mode has ended: over the cable it is switched on again, without it the next step is said."""
     assert run("device", "tcpip", "-s", "sim:net").code == 0

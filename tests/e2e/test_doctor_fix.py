@@ -153,6 +153,7 @@ def test_leftovers_of_killed_processes(own_state: Path, devkit: Cli, workdir: Pa
     assert link(ran, "leftovers")["state"] == "ok"
 
 
+@pytest.mark.slow
 def test_what_a_killed_virtual_phone_leaves(own_state: Path, devkit: Cli, workdir: Path) -> None:
     dead = start_sim("dead", workdir / "state", WHEEL_ADB)
     alive = start_sim("alive", workdir / "state", WHEEL_ADB)
@@ -296,6 +297,7 @@ def test_a_repair_that_fails_is_a_failure(sim: Sim, devkit: Cli, workdir: Path) 
     assert ran.data["first_broken"] is None and ran.code == 1
 
 
+@pytest.mark.slow
 def test_leftovers_on_the_phone(sim: Sim, device: Device, devkit: Cli) -> None:
     tools = lldb.find_tools(configuration.load(), device)
     current = push_server(device, tools, FOLDER)
@@ -342,6 +344,7 @@ def test_an_lldb_server_that_does_not_run(sim: Sim, device: Device, devkit: Cli)
     assert link(devkit("doctor", "--json"), "server")["state"] == "ok"
 
 
+@pytest.mark.slow
 def test_forwards_that_lead_nowhere(sim: Sim, device: Device, devkit: Cli) -> None:
     from devkit.device.forwards import own_forwards, remove_forward
 

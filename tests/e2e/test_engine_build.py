@@ -211,6 +211,7 @@ def test_nothing_to_do_is_quick(source: Path, built: BuildResult) -> None:
     assert engine.last_build(plan_for(source)).artifacts == built.artifacts
 
 
+@pytest.mark.slow
 def test_an_option_comes_and_goes(source: Path, built: BuildResult, folder: Path) -> None:
     """Runs after the tests of the plain build: both use one build folder."""
     with_cl = engine.build(plan_for(source, MNN_OPENCL="ON"), jobs=2)

@@ -85,6 +85,7 @@ def test_cuts_in_the_middle_are_continued(hub: HubServer, workdir: Path, devkit:
     assert hub.sent["llm.mnn.weight"] <= len(weight) + 2 * CHUNK
 
 
+@pytest.mark.slow
 def test_what_has_come_survives_the_process(hub: HubServer, workdir: Path, devkit: Cli) -> None:
     longer(hub)
     # It breaks off so often that this process gives up.
@@ -110,6 +111,7 @@ def test_what_has_come_survives_the_process(hub: HubServer, workdir: Path, devki
     assert not (folder / ".devkit-get").exists()
 
 
+@pytest.mark.slow
 def test_a_server_that_knows_no_ranges(hub: HubServer, workdir: Path, devkit: Cli) -> None:
     hub.ranges = False
     hub.cuts = {"llm.mnn": [40_000]}

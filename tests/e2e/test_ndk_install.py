@@ -141,6 +141,7 @@ def test_kill_9_while_unpacking(devkit: Cli, archive: bytes, workdir: Path) -> N
     assert hidden(store) == []
 
 
+@pytest.mark.slow
 def test_two_installs_at_once(archive: bytes, workdir: Path) -> None:
     # Five seconds: the later one comes while the other still downloads.
     with serve({f"/{NAME}": archive}, Behaviour(bytes_per_s=len(archive) // 5)) as mirror:

@@ -40,6 +40,7 @@ def engine(workdir: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_install_build_run_debug(
     devkit: Cli, sim: Sim, device: Device, archive: Path, engine: Path, workdir: Path,
     monkeypatch: pytest.MonkeyPatch,

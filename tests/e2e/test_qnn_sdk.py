@@ -215,6 +215,7 @@ def test_the_converters_environment(devkit: Cli, workdir: Path) -> None:
     assert ran.code == 125 and "uv python install 3.99" in ran.err
 
 
+@pytest.mark.slow
 def test_the_export_scripts_environment(devkit: Cli, workdir: Path) -> None:
     index = make_index(workdir / "index")
     engine = workdir / "my MNN"

@@ -277,6 +277,7 @@ def test_programs_that_never_see_the_end_get_a_line(
     assert (ran.code, ran.out) == (0, answer)
 
 
+@pytest.mark.slow
 def test_llm_demo_is_known_to_be_one(sim: Sim, runner: Path, devkit: Cli, workdir: Path) -> None:
     llm = workdir / "llm_demo"
     shutil.copy(runner, llm)
@@ -300,6 +301,7 @@ def test_a_terminal_when_asked(sim: Sim, runner: Path, devkit: Cli) -> None:
         terminal.wait_for(b"terminal 000 0x0")
 
 
+@pytest.mark.slow
 def test_output_is_live_when_asked(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
     """Also of a program that never flushes, and that has to be ended."""
     late = devkit("run", runner, "--timeout", "2", "--", "buffered")
@@ -345,6 +347,7 @@ class _started:
         self.process.communicate()
 
 
+@pytest.mark.slow
 def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> None:
     started = time.monotonic()
     ran = devkit("run", runner, "--detach", "--json", "--", "ticks", "60", "5")
@@ -373,7 +376,7 @@ def test_a_detached_run(sim: Sim, runner: Path, devkit: Cli, device: Device) -> 
     assert old.endswith(b"tick 59\n")
 
 
-@pytest.mark.parametrize("root", [(), ("--root",)])
+@pytest.mark.parametrize("root", [(), pytest.param(("--root",), marks=pytest.mark.slow)])
 def test_stopping_a_detached_run(chip: Sim, runner: Path, devkit: Cli, root: tuple[str, ...]) -> None:
     device = chip.device()
     if root:
@@ -387,6 +390,7 @@ def test_stopping_a_detached_run(chip: Sim, runner: Path, devkit: Cli, root: tup
         assert not left_on_phone(device, f"runner {mode}", ".devkit-detached")
 
 
+@pytest.mark.slow
 def test_a_detached_run_outlives_the_link_and_its_follower(
     sim: Sim, runner: Path, devkit: Cli, device: Device
 ) -> None:
@@ -422,6 +426,7 @@ def sim_adb(sim: Sim) -> str:
     return str(Path(adbutils.__file__).parent / "binaries" / "adb")
 
 
+@pytest.mark.slow
 def test_outputs_and_input_of_a_detached_run(
     sim: Sim, runner: Path, devkit: Cli, workdir: Path, device: Device
 ) -> None:
@@ -483,6 +488,7 @@ def test_a_cut_link_ends_a_run_but_not_a_detached_one(
     assert eventually(lambda: not left_on_phone(device, "runner ticks", ".devkit-guard"))
 
 
+@pytest.mark.slow
 def test_a_phone_that_restarts_ends_a_detached_run(chip: Sim, runner: Path, devkit: Cli) -> None:
     assert devkit("run", runner, "--detach", "--", "wait").code == 0
     assert devkit("sim", "break", "reboot", "--name", chip.name).code == 0

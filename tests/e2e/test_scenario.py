@@ -23,6 +23,7 @@ def run(devkit: Cli, workdir: Path):  # type: ignore[no-untyped-def]
     return run_text
 
 
+@pytest.mark.slow
 def test_everything_at_once(run, workdir: Path) -> None:  # type: ignore[no-untyped-def]
     (workdir / "big file").write_bytes(bytes(6_000_000))
     ran = run(

@@ -204,6 +204,7 @@ def test_asked_on_a_terminal(sim: Sim, home: Path, engine: Path, monkeypatch: py
     assert (engine / "devkit.yaml").is_file() and not list(home.glob(".*rc"))
 
 
+@pytest.mark.slow
 def test_a_version_that_means_another_sdk_goes(sim: Sim, home: Path, engine: Path, devkit: Cli) -> None:
     """Beside the new path it would go on choosing the old one."""
     for version in ("2.41.0.251128", "2.42.0.251225"):

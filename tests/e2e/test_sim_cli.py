@@ -98,6 +98,7 @@ def test_mistakes(devkit: Cli, words: tuple[str, ...], code: int, message: str) 
     assert message in ran.err
 
 
+@pytest.mark.slow
 def test_logs_of_all_its_processes(phones: Cli) -> None:
     phones("sim", "start", "l")
     phones("sim", "shell", "l", "--", "echo a line for the log")

@@ -390,6 +390,7 @@ def test_a_wrong_confinement(adb: Path) -> None:
 # ---- on a machine that really refuses
 
 
+@pytest.mark.slow
 def test_where_namespaces_are_refused_it_falls_back_and_says_so(
     tmp_path: Path, adb: Path, workdir: Path, tiny: TinyApp, batch: Path
 ) -> None:
@@ -418,6 +419,7 @@ def test_where_namespaces_are_refused_it_falls_back_and_says_so(
         assert devkit("sim", "stop", "boxed").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_phone_that_hides_its_confinement_is_debugged_all_the_same(
     tmp_path: Path, adb: Path, workdir: Path, tiny: TinyApp, batch: Path
 ) -> None:
@@ -452,6 +454,7 @@ def test_a_phone_that_hides_its_confinement_is_debugged_all_the_same(
         )
 
 
+@pytest.mark.slow
 def test_the_demo_where_namespaces_are_refused(workdir: Path) -> None:
     done = subprocess.run(
         [*DOCKER_LIKE, sys.executable, "-m", "devkit", "demo", "--json"],

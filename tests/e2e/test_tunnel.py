@@ -77,6 +77,7 @@ def recovers(net: Net, tiny: TinyApp, port: int) -> None:
     stopped_at_a_breakpoint(net, tiny)
 
 
+@pytest.mark.slow
 def test_the_link_is_cut(net: Net, tiny: TinyApp) -> None:
     assert net.up().code == 0
     port = net.status()["port"]

@@ -67,6 +67,7 @@ def test_not_proposed_when_it_is_taken_already(net: Net) -> None:
         assert done.code == 0 and done.data["direct"] is None, done.out
 
 
+@pytest.mark.slow
 def test_why_a_shared_vpn_does_not_do(net: Net) -> None:
     hosts = net.hosts
     with hosts.vpn("100.64.9", net.laptop, net.server) as cable:

@@ -28,6 +28,7 @@ def own_adb(net: Net) -> Net:
     net.laptop.run(WHEEL_ADB, "kill-server", check=False)
 
 
+@pytest.mark.slow
 def test_the_default_adb_server_is_started_and_started_again(own_adb: Net) -> None:
     net = own_adb
     path = f"{WHEEL_ADB.parent}:{os.environ['PATH']}"
@@ -133,6 +134,7 @@ def test_from_the_server(own_adb: Net) -> None:
         assert "tunnel" not in listed.out
 
 
+@pytest.mark.slow
 def test_the_doctor_on_both_sides(net: Net) -> None:
     assert net.up().code == 0
     report = json.loads(devkit(net.server, "doctor", "--json").out)

@@ -92,7 +92,7 @@ def debug_on_server(host: Host, program: Path) -> str:
     return (done.stdout + done.stderr).decode("utf-8", "replace")
 
 
-@pytest.mark.parametrize("mode", ["adb-server", "adbd"])
+@pytest.mark.parametrize("mode", ["adb-server", pytest.param("adbd", marks=pytest.mark.slow)])
 def test_platform_mode_through_two_ports(net: Net, program: Path, mode: str) -> None:
     """F1: the same numbers on every leg; bytes travel; what nobody listens at is said before."""
     up = net.up("--mode", mode, "--forward", str(PLATFORM), "--forward", str(GDBSERVER))

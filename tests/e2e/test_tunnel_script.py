@@ -119,6 +119,7 @@ def test_it_comes_back_by_itself(laptop: Laptop, trouble: str) -> None:
     assert eventually(lambda: listed(server).get(serial) == "device", 40), laptop.log.read_text()
 
 
+@pytest.mark.slow
 def test_the_phones_adbd_on_the_server(laptop: Laptop) -> None:
     """The articles' mode, and a port of the phone besides."""
     hosts, serial = laptop.hosts, laptop.phone["serial"]

@@ -74,6 +74,7 @@ def test_clangd_knows_the_engine_with_these_settings(configured: Path) -> None:
         assert "onCreate" in hover["contents"]["value"] and "KVMeta" in hover["contents"]["value"]
 
 
+@pytest.mark.slow
 def test_clangd_knows_the_engine_built_with_an_ndk(
     devkit: Cli, engine: Path, sim: Sim, workdir: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_clangd_knows_the_engine_built_with_an_ndk(
         assert place["uri"].endswith("/algorithm")
 
 
+@pytest.mark.slow
 def test_clangd_asks_a_cross_compiler_through_a_link(workdir: Path, devkit: Cli) -> None:
     """A compiler with headers of its own: they are found only if --query-driver matches it."""
     compiler = shutil.which("g++")
