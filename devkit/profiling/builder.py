@@ -90,8 +90,16 @@ class ProfileBuilder:
 
     def stack(self, frames: Iterable[int], parent: int = NONE) -> int:
         """The index of a stack, its frames outermost first; NONE for one without frames."""
+        # As `child`, for each: half of the time to read a large recording is spent here.
+        stacks, parents, column = self._stacks, self._parent, self._frame
         for frame in frames:
-            parent = self.child(parent, frame)
+            key = frame << 32 | parent + 1
+            index = stacks.get(key)
+            if index is None:
+                index = stacks[key] = len(parents)
+                parents.append(parent)
+                column.append(frame)
+            parent = index
         return parent
 
     def sample(self, stack: int, thread: int, weight: int, time_ns: int = 0, event: int = 0) -> None:
@@ -101,6 +109,11 @@ class ProfileBuilder:
         self._sample_event.append(event)
         self._weight.append(weight)
         self._time.append(time_ns)
+
+    @property
+    def columns(self) -> tuple[array[int], array[int], array[int], array[int], array[int]]:
+        """Stack, thread, weight, time and event of the samples, for a reader that appends to them itself."""
+        return self._sample_stack, self._sample_thread, self._weight, self._time, self._sample_event
 
     def series(self, kind: str, name: str, unit: str, points: Iterable[tuple[int, float]]) -> None:
         """Something measured over time: (time in ns, value) in any order."""

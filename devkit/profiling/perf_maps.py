@@ -23,9 +23,6 @@ class Space:
         self.since = since
         self._mappings = sorted(mappings or [])
         self._starts = [mapping.start for mapping in self._mappings]
-        # Of the reader: what it has made of addresses and of call chains here.
-        self.frames: dict[int, int] = {}
-        self.stacks: dict[object, int] = {}
 
     def find(self, address: int) -> Mapping | None:
         """The mapping an address lies in."""

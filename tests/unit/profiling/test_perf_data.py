@@ -142,6 +142,35 @@ def test_a_record_that_was_split(tmp_path: Path) -> None:
     assert list(read(some_file([*records, *halves]), tmp_path).sample_weight) == [7, 5, 3]
 
 
+def test_kernel_and_user_parts_of_a_chain_behind_read_values(tmp_path: Path) -> None:
+    """PERF_SAMPLE_READ lies before the chain; markers tell whose the addresses behind them are."""
+    attr = EventAttr(1, 0, 1000, ATTR.sample_type | 16, ATTR.flags)
+    kernel_mode, user_mode = (1 << 64) - 128, (1 << 64) - 512
+    chain = [kernel_mode, 0xFFFF000000001000, 0xFFFF000000002000, user_mode, 0x1234, 0x9010]
+    body = struct.pack("<QIIQQIIQ", chain[1], 10, 10, 100, 1, 0, 0, 7)
+    body += struct.pack("<QQ6Q", 4711, len(chain), *chain)
+    sample = struct.pack("<IHH", 9, 1, 8 + len(body)) + body
+    profile = read(some_file([*some_records()[:4], sample], [Event("cpu-clock", attr, (1,))]), tmp_path)
+    frames = [profile.frames[index] for index in profile.frames_of(profile.sample_stack[0])]
+    assert [(profile.modules[f.module].name, f.address) for f in frames] == [
+        ("libc.so", 0x10),
+        ("libMNN.so", 0x2234),
+        ("[kernel.kallsyms]", 0xFFFF000000002000),
+        ("[kernel.kallsyms]", 0xFFFF000000001000),
+    ]
+
+
+def test_samples_without_time_period_and_calls(tmp_path: Path) -> None:
+    attr = EventAttr(0, 1, 5000, kernel.IP | kernel.TID, 0)
+    mapped = writer.mmap2(10, 0x1000, 0x5000, 0x1000, LIBRARY, 0, 1)[:-32]
+    records = [struct.pack("<IHH", 10, 0, len(mapped)) + mapped[8:]]
+    records += [struct.pack("<IHHQII", 9, 2, 24, 0x1234, 10, tid) for tid in (10, 11)]
+    profile = read(some_file(records, [Event("instructions", attr, (1,))]), tmp_path)
+    assert list(profile.sample_weight) == [5000, 5000] and list(profile.sample_time_ns) == [0, 0]
+    assert {profile.frames[profile.stack_frame[s]].address for s in profile.sample_stack} == {0x2234}
+    assert [thread.tid for thread in profile.threads] == [10, 11]
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [
