@@ -95,6 +95,23 @@ def _frames(frame: Frame, locations: Sequence[Location]) -> list[Frame]:
     return made
 
 
+def demangled(profile: Profile, *, beside: Path | None = None) -> Profile:
+    """The profile with C++ names as in the source: simpleperf writes symbols down as linkers know them.
+
+    Args:
+        beside: as `devkit.symbols.demangling.demangle`.
+    """
+    from devkit.symbols.demangling import demangle
+
+    names = demangle((frame.function for frame in profile.frames), beside=beside)
+    frames = {
+        number: [frame._replace(function=names[frame.function])]
+        for number, frame in enumerate(profile.frames)
+        if frame.function in names
+    }
+    return with_frames(profile, frames) if frames else profile
+
+
 def _mismatches(profile: Profile, index: SymbolIndex, infos: dict[int, ElfInfo | None]) -> Iterable[str]:
     """Sentences on modules of which this machine has another build; those that weigh nothing are not told."""
     used = {profile.frames[frame].module for frame in profile.stack_frame}
