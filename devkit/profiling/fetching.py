@@ -15,21 +15,23 @@ from devkit.errors import PHONE, DeviceError, FileError
 if TYPE_CHECKING:
     from devkit.device import Device
 
-_TRIES = 5
+# A phone that was plugged in again, or an adb server that connects again, needs some seconds.
+_PATIENCE_S = 60.0
 _PAUSE_S = 1.0
 _PACK_TIMEOUT_S = 300.0
 _GZIP_WINDOW = 31
 
 
-def fetch_recording(
-    device: Device, remote: str, local: Path, *, sleep: Callable[[float], None] = time.sleep
-) -> int:
+def fetch_recording(device: Device, remote: str, local: Path, *, patience_s: float = _PATIENCE_S) -> int:
     """Bring a file of the phone here; how many bytes travelled.
 
     It is packed on the phone first, where there is gzip and the shell is one that keeps bytes as they are.
 
+    Args:
+        patience_s: how long a phone that is gone is waited for.
+
     Raises:
-        DeviceError: the phone is gone, also after some tries; or it cannot read the file.
+        DeviceError: the phone is gone and does not come back; or it cannot read the file.
         FileError: the local file cannot be written.
     """
     place = quote_word(remote)
@@ -41,15 +43,23 @@ def fetch_recording(
     size = int(said)
     data = bytearray()
     with output.current().progress("fetching the recording", size, unit="bytes") as bar:
-        for attempt in range(_TRIES):
+        until = time.monotonic() + patience_s
+        while True:
+            before, lost = len(data), None
             try:
                 _read_on(device, packed, data, bar.advance)
-            except DeviceError:
-                if attempt == _TRIES - 1:
-                    raise
+            except DeviceError as error:
+                lost = error
             if len(data) >= size:
                 break
-            sleep(_PAUSE_S)
+            if len(data) > before:
+                until = time.monotonic() + patience_s
+            elif lost is None:
+                break  # the phone has no more
+            elif time.monotonic() > until:
+                raise lost
+            output.current().detail(f"{len(data)} of {size} bytes have arrived; going on from there")
+            time.sleep(_PAUSE_S)
     if len(data) != size:
         raise DeviceError(
             "the recording did not arrive whole",
