@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from devkit import output
-from devkit.cli import common, profile_host, run_options
+from devkit.cli import common, profile_app, profile_host, run_options
 from devkit.cli import profile_record as recording
 from devkit.cli import profile_report as reports
 
@@ -49,6 +49,11 @@ def profile(
     timeout: run_options.Timeout = None,
     taskset: run_options.Taskset = None,
     root: run_options.Root = False,
+    pull: run_options.Pull = None,
+    pull_to: run_options.PullTo = None,
+    logcat: Annotated[
+        bool, typer.Option("--logcat", help="Show what it writes to the phone's log, too (stderr).")
+    ] = False,
     dry_run: common.DryRun = False,
     list_runs: Annotated[bool, typer.Option("--list", help="The recordings of this project so far.")] = False,
     show: reports.Show = None,
@@ -99,13 +104,17 @@ def profile(
             loaded = recording.load_run(config, history, show, symbols)
             reports.show(loaded, request, config.root)
         return
+    if engine and name is None and attach is None:
+        reports.show_engine(request)
+        return
     if host:
         profile_host.refuse_others(
             {
                 "--serial": serial, "--device-dir": device_dir, "--ndk": ndk, "--counter": counter,
                 "--off-cpu": off_cpu, "--per-thread": per_thread, "--symbols": symbols, "--env": env,
                 "--cwd": cwd, "--stdin": stdin, "--tty": tty, "--timeout": timeout, "--taskset": taskset,
-                "--root": root, "--dry-run": dry_run,
+                "--root": root, "--pull": pull, "--pull-to": pull_to, "--logcat": logcat,
+                "--dry-run": dry_run,
             }
         )  # fmt: skip
         config = common.load_config(build_type=build_type or _TYPE)
@@ -121,7 +130,7 @@ def profile(
     )  # fmt: skip
     run_request = run_options.make_request(
         env=env, cwd=cwd, stdin=stdin, tty=tty, live=False, timeout=timeout, taskset=taskset, root=root,
-        pull=None, pull_to=None,
+        pull=pull, pull_to=pull_to,
     )  # fmt: skip
     if dry_run or attach is not None:
         config = common.load_config(serial=serial, device_dir=device_dir, ndk=ndk)
@@ -129,7 +138,7 @@ def profile(
         if dry_run:
             recording.show_plan(device, config, wanted, config.device.dir)
             return
-        profile = recording.record_process(config, device, wanted, root=root)
+        profile = recording.record_process(config, device, wanted, root=root, logcat=logcat)
         reports.finish(profile, name or attach or "", History(config.root), request, config.source)
         return
     assert name is not None
@@ -142,8 +151,13 @@ def profile(
         look=lambda config, device: run_request.check(runtime.find_app(config, name)[0]),
     )  # fmt: skip
     runtime.deploy_app(device, prepared)
-    profile, code = recording.record_app(config, device, prepared, args or (), run_request, wanted)
-    if code != 0:
-        output.current().warn(f"the program ended with exit code {code}")
-    reports.finish(profile, prepared.local.app.name, History(config.root), request, config.source)
-    raise typer.Exit(code)
+    ran = profile_app.record_app(config, device, prepared, args or (), run_request, wanted, logcat=logcat)
+    if (program_exit := ran.results["program_exit"]) != 0:
+        signal = ran.results["signal"]
+        output.current().warn(
+            f"the program ended with exit code {program_exit}" + (f": {signal}" if signal else "")
+        )
+    reports.finish(
+        ran.profile, prepared.local.app.name, History(config.root), request, config.source, ran.results
+    )
+    raise typer.Exit(ran.code)

@@ -1,4 +1,4 @@
-"""What `devkit profile APP` does before the report: prepare the phone, run, record, look the symbols up."""
+"""What `devkit profile` does round a recording: prepare the phone, read the file, look symbols up."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from devkit.profiling import Profile
     from devkit.profiling.history import History
     from devkit.profiling.recording import Recording, RecordOptions
-    from devkit.runtime import PreparedApp
-    from devkit.runtime.request import RunRequest
     from devkit.runtime.root import RootWay
     from devkit.symbols import SymbolIndex
 
@@ -121,68 +119,34 @@ def show_plan(device: Device, config: Config, wanted: Wanted, device_dir: str) -
     )
 
 
-def record_app(
-    config: Config,
-    device: Device,
-    prepared: PreparedApp,
-    args: Sequence[str],
-    request: RunRequest,
-    wanted: Wanted,
-) -> tuple[Profile, int]:
-    """Run a deployed app and record it; the profile and the program's exit code.
-
-    Raises:
-        DeviceError: the phone does not let us record, or went away.
-        FileError: the recording is damaged or empty.
-    """
-    from devkit import runtime
-    from devkit.cli import run_results
-    from devkit.profiling.engine_times import with_report
-    from devkit.runtime.request import plan_launch, stdin_end_for
-
-    launch = plan_launch(device, prepared, args, request)
-    app, program = prepared.local.app, prepared.plan.program
-    with _ready(config, device, wanted, prepared.device_dir, launch.root) as recording:
-        with recording.sampling(), run_results.reading(config, app, program, launch.args) as reader:
-            code = runtime.run_program(
-                device,
-                launch,
-                timeout_s=request.timeout_s,
-                stdin=request.stdin,
-                stdin_end=stdin_end_for(prepared),
-                tty=request.tty,
-                live=request.live,
-                first=recording.first,
-                on_output=reader.feed,
-            )
-        command = (program, *launch.args)
-        files = [file.local for file in prepared.plan.files]
-        profile = _finish(config, device, recording, wanted, command, files)
-    report = reader.finish(code)
-    run_results.warn_of(report.findings)
-    return with_report(profile, report, app.name), code
-
-
-def record_process(config: Config, device: Device, wanted: Wanted, *, root: bool) -> Profile:
+def record_process(
+    config: Config, device: Device, wanted: Wanted, *, root: bool, logcat: bool = False
+) -> Profile:
     """Record a running process for a while.
+
+    Args:
+        logcat: show its lines of the phone's log.
 
     Raises:
         DeviceError: there is no such process, the phone does not let us record, or went away.
     """
+    from devkit.cli.run_logcat import STDERR, beside_session
     from devkit.runtime.root import find_root
 
     assert wanted.attach is not None
     entry = device.find_process(wanted.attach)
     folder = device.writable_dir(config.device.dir)
     way = find_root(device) if root else None
-    with _ready(config, device, wanted, folder, way) as recording:
+    with ready(config, device, wanted, folder, way) as recording:
         output.current().note(f"recording {entry.program} ({entry.pid}) for {wanted.seconds:g} s")
-        recording.attach(entry.pid, wanted.seconds)
-        return _finish(config, device, recording, wanted, entry.cmdline or (entry.name,), ())
+        log = beside_session(device, STDERR, pids=[entry.pid]) if logcat else contextlib.nullcontext()
+        with log:
+            recording.attach(entry.pid, wanted.seconds)
+        return finish(config, device, recording, wanted, entry.cmdline or (entry.name,), ())
 
 
 @contextlib.contextmanager
-def _ready(
+def ready(
     config: Config, device: Device, wanted: Wanted, device_dir: str, root: RootWay | None
 ) -> Iterator[Recording]:
     """A phone that lets us record, and what to record with."""
@@ -232,15 +196,16 @@ def load_run(config: Config, history: History, run: str, symbols: Sequence[Path]
 
 def _looked_up(config: Config, profile: Profile, index: SymbolIndex) -> Profile:
     """With functions and lines; without a tool for them as it is."""
-    from devkit.profiling.symbolizing import symbolize
+    from devkit.profiling.symbolizing import demangled, symbolize
     from devkit.symbols import Symbolizer
 
+    tool = common.symbolizer_of_ndk(config)
     try:
         with output.current().progress("looking up source lines", None):
-            return symbolize(profile, index, Symbolizer(common.symbolizer_of_ndk(config)))
+            profile = symbolize(profile, index, Symbolizer(tool))
     except DevkitError as error:
         output.current().warn("; ".join([f"functions stay addresses: {error.what}", *error.hints]))
-        return profile
+    return demangled(profile, beside=tool)
 
 
 def _other_way(device: Device, root: RootWay | None) -> RootWay | None:
@@ -255,7 +220,7 @@ def _other_way(device: Device, root: RootWay | None) -> RootWay | None:
         return None
 
 
-def _finish(
+def finish(
     config: Config,
     device: Device,
     recording: Recording,

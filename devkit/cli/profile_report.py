@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from devkit import output, paths
-from devkit.errors import FileError
+from devkit.errors import FileError, UsageError
 
 if TYPE_CHECKING:
     from devkit.profiling import Profile
+    from devkit.profiling.engine_times import EngineTimes
     from devkit.profiling.history import History
     from devkit.profiling.tree import Merged
 
@@ -79,21 +80,40 @@ class ReportRequest:
     engine: tuple[Path, ...] = ()
 
 
-def finish(profile: Profile, app: str, history: History, request: ReportRequest, sources: Path) -> None:
-    """Keep a new recording and report on it; without `--html` the page stands beside the recording."""
+def finish(
+    profile: Profile,
+    app: str,
+    history: History,
+    request: ReportRequest,
+    sources: Path,
+    results: Mapping[str, Any] | None = None,
+) -> None:
+    """Keep a new recording and report on it; without `--html` the page stands beside the recording.
+
+    Args:
+        results: of the run, for scripts.
+    """
     from dataclasses import replace
 
     name = history.save(profile, app)
     html = request.html or history.path(name).with_suffix(".html")
-    show(profile, replace(request, html=html), sources, name=name)
+    show(profile, replace(request, html=html), sources, name=name, results=results)
 
 
-def show(profile: Profile, request: ReportRequest, sources: Path, *, name: str = "") -> None:
+def show(
+    profile: Profile,
+    request: ReportRequest,
+    sources: Path,
+    *,
+    name: str = "",
+    results: Mapping[str, Any] | None = None,
+) -> None:
     """Report on a recording.
 
     Args:
         sources: where source files are looked for that are not where the debug information says.
         name: of the recording in the history.
+        results: of the run that was recorded, for scripts.
 
     Raises:
         UsageError: the thread, event or function asked for is not in it.
@@ -111,10 +131,9 @@ def show(profile: Profile, request: ReportRequest, sources: Path, *, name: str =
     if request.threads:
         profile = only_threads(profile, request.threads)
     if request.engine:
-        from devkit.profiling.engine_times import read_engine_file, with_engine_times
+        from devkit.profiling.engine_times import with_engine_times
 
-        times = [read_engine_file(path, _qnn_viewer) for path in request.engine]
-        profile = with_engine_times(profile, times)
+        profile = with_engine_times(profile, _engine_times(request))
     event = event_named(profile, request.event)
     merged = merge(profile)
     rows = function_rows(merged, event) if profile.events else []
@@ -125,6 +144,8 @@ def show(profile: Profile, request: ReportRequest, sources: Path, *, name: str =
         **report.as_dict(rows, profile, merged, event),
         "files": {kind: str(path) for kind, path in written.items()},
     }
+    if results is not None:
+        data["results"] = dict(results)
     parts = [_headline(profile, total, event)]
     if request.annotate is not None:
         from devkit.profiling.annotate import annotate, annotated_text
@@ -186,6 +207,35 @@ def compare(before: Profile, after: Profile, names: tuple[str, str], request: Re
         for note in compared.notes:
             sink.warn(note)
     sink.data(data, "\n".join(parts))
+
+
+def show_engine(request: ReportRequest) -> None:
+    """Report on saved outputs alone, without a recording.
+
+    Raises:
+        UsageError: one says nothing about times, or a file was asked for that needs samples.
+        FileError: one cannot be read.
+    """
+    from devkit.profiling import Meta, ProfileBuilder
+    from devkit.profiling.engine_times import with_engine_times
+    from devkit.profiling.sections import engine_text
+
+    files = (request.html, request.csv, request.speedscope, request.firefox, request.folded)
+    if any(path is not None for path in files) or request.annotate is not None:
+        raise UsageError(
+            "--engine alone has no samples to write or annotate",
+            hints=["devkit profile --show last --engine FILE --html page.html"],
+        )
+    times = _engine_times(request)
+    text = engine_text(with_engine_times(ProfileBuilder().finish(Meta()), times), most=request.top)
+    npu = [f"NPU busy: {one.npu_ms:.3f} ms ({one.source})" for one in times if one.npu_ms is not None]
+    output.current().data({"engine": [one.as_dict() for one in times]}, "\n".join([text, *npu]))
+
+
+def _engine_times(request: ReportRequest) -> list[EngineTimes]:
+    from devkit.profiling.engine_times import read_engine_file
+
+    return [read_engine_file(path, _qnn_viewer) for path in request.engine]
 
 
 def _qnn_viewer() -> tuple[Path, Mapping[str, str]]:

@@ -46,7 +46,7 @@ def net_run(
         str, typer.Option("--output-type", metavar="f4|f2|…", help="Type of the outputs' values.")
     ] = "f4",
     profiling: Annotated[
-        str | None, typer.Option(metavar="basic|detailed", help="Profiling level of qnn-net-run.")
+        str | None, typer.Option(metavar="LEVEL", help="QNN's own profile: basic, detailed or linting.")
     ] = None,
     converter: Annotated[
         list[str] | None,
@@ -164,5 +164,8 @@ def _text(results: list[Ran]) -> str:
             lines.append(f"{ran.backend}: {ran.state}: {ran.why}")
             lines += [f"  try: {hint}" for hint in ran.hints]
     folders = [f"{ran.backend}: {ran.folder}" for ran in results if ran.folder and ran.outputs]
+    for ran in results:
+        told = [process.show(["devkit", "profile", "--engine", log]) for log in ran.profiles]
+        folders += [f"{ran.backend}: {words}" for words in told]
     table = output.table(rows, ("BACKEND", "OUTPUT", "MAX ERROR", "MEAN", "ALLOWED", "VERDICT"))
     return "\n".join([table.rstrip("\n"), *lines, *folders])

@@ -26,7 +26,8 @@ _LAST_LINES_S = 3.0
 # What is kept for the readers of results: the end, where statistics stand.
 _KEPT_BYTES = 1 << 20
 _TAG = b"devkit"
-_STDERR = Path("-")
+# For `beside_session`.
+STDERR = Path("-")
 
 
 class LogBeside:
@@ -71,8 +72,12 @@ class LogBeside:
     def __enter__(self) -> LogBeside:
         self._thread.start()
         if self._processes is not None:
-            self._reads.wait(_LAST_LINES_S)  # no line tells where they begin
+            self.wait_until_read()  # no line tells where they begin
         return self
+
+    def wait_until_read(self) -> None:
+        """Until what is written from now on will be shown."""
+        self._reads.wait(_LAST_LINES_S)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -181,7 +186,7 @@ def beside_session(
 
     users = app_users(shell, names)
     processes = ProcessFilter(pids=pids, names=names, uids=users, ask=ask_names(shell))
-    if where == _STDERR:
+    if where == STDERR:
         with LogBeside(device, processes=processes):
             yield
         return
@@ -206,7 +211,7 @@ def check_place(where: Path | None, *, prompt: bool) -> None:
     Raises:
         UsageError: it is one of these.
     """
-    if where == _STDERR and prompt:
+    if where == STDERR and prompt:
         raise UsageError(
             "--logcat - would write into LLDB's prompt",
             hints=[

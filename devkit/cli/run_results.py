@@ -76,17 +76,30 @@ def show(
     from devkit.runtime import signal_name
 
     sink = output.current()
-    signal = signal_name(code)
     if sink.json_mode:
-        head = {"program_exit": code, "signal": signal, "pushed_bytes": prepared.plan.push_bytes}
-        outputs = {"outputs": pulled.as_dict()} if pulled else {}
-        sink.data({**head, **report.as_dict(), "crashes": list(crashes), **outputs})
+        sink.data(as_data(report, prepared, code, pulled, crashes))
         return judged(report, code)
+    signal = signal_name(code)
     told = {"sanitizer"} if any(crash["kind"] == "sanitizer" for crash in crashes) else set()
     explain(report, prepared.plan.program, code, told)
     if signal:
         sink.note(f"{prepared.plan.program} ended with exit code {code}: {signal}")
     return code
+
+
+def as_data(
+    report: Report,
+    prepared: PreparedApp,
+    code: int,
+    pulled: PullResult | None,
+    crashes: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """A run as `--json` prints it."""
+    from devkit.runtime import signal_name
+
+    head = {"program_exit": code, "signal": signal_name(code), "pushed_bytes": prepared.plan.push_bytes}
+    outputs = {"outputs": pulled.as_dict()} if pulled else {}
+    return {**head, **report.as_dict(), "crashes": list(crashes), **outputs}
 
 
 def judged(report: Report, code: int) -> int:

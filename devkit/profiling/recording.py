@@ -102,10 +102,12 @@ class Recording:
     def first(self) -> str:
         """Shell text to put before a program: from its first instruction on it is recorded.
 
-        A hang-up of the program's terminal must not cut the recording short.
+        It has a session of its own: Ctrl-C in the program's terminal and the guard, which end the program,
+        must not keep the recorder from finishing its file. With the program it ends by itself.
         """
         log, pid, target = (quote_word(f"{self.folder}/{name}") for name in ("log", "recorder", "target"))
-        start = f"( trap '' HUP; exec {self.command('$$')} --start_profiling_fd 3 )"
+        own = "$(command -v setsid)"  # where there is none, only a hang-up is kept from it
+        start = f"( trap '' HUP; exec {own} {self.command('$$')} --start_profiling_fd 3 )"
         return (
             f"devkit_said=$( {{ {start} 3>&1 >{log} 2>&1 </dev/null & echo $! >{pid}; }} ); "
             f'[ "$devkit_said" = STARTED ] || {{ cat {log} >&2; exit {EXIT_DEVKIT_FAILED}; }}; '

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -76,6 +77,59 @@ def test_shares_and_lines_of_a_stripped_program(
     again = devkit("profile", "--show", "last", "--annotate", "sixty")
     assert again.code == 0, again.err
     assert "line of sixty" in again.out
+
+
+def test_ctrl_c_keeps_what_was_recorded(closed: Device, hot: Path, workdir: Path) -> None:
+    words = [sys.executable, "-m", "devkit", "profile", hot, "--json", "--", "60"]
+    process = subprocess.Popen(
+        words,
+        cwd=workdir,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def has_worked() -> bool:
+        """A second of processor time: some hundred samples."""
+        found = [e for e in closed.list_processes() if " ".join(e.cmdline).endswith("devkit/hot/hot 60")]
+        stat = closed.shell(f"cat /proc/{found[0].pid}/stat").text.split() if found else []
+        return len(stat) > 14 and int(stat[13]) + int(stat[14]) >= 100
+
+    try:
+        assert eventually(has_worked, 60)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=90)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err
+    data = json.loads(out)
+    assert 100 * rows(data)["sixty"]["self_share"] == pytest.approx(60, abs=9)
+    assert rows(data)["sixty"]["line"] == LINES["sixty"]
+    assert (data["results"]["program_exit"], data["results"]["crashes"]) == (130, [])
+    assert "what was recorded is kept" in err
+    assert harden(closed) == "1"
+    assert closed.shell("ls /data/local/tmp/devkit/.devkit-perf").text == ""
+    assert eventually(lambda: not left_on_phone(closed, "devkit/hot/hot", "simpleperf"), 30)
+
+
+@pytest.mark.slow
+def test_a_timeout_keeps_what_was_recorded(closed: Device, hot: Path, devkit: Cli) -> None:
+    ran = devkit("profile", hot, "--timeout", "2", "--json", "--", "60")
+    assert ran.code == 124, ran.err
+    assert 100 * rows(ran.data)["sixty"]["self_share"] == pytest.approx(60, abs=9)
+
+
+@pytest.mark.slow
+def test_outputs_of_a_recorded_run_come_back(closed: Device, hot: Path, devkit: Cli, workdir: Path) -> None:
+    (workdir / "devkit.yaml").write_text(f"apps: {{work: {{target: '{hot}', pull: [never.txt]}}}}\n")
+    ran = devkit("profile", "work", "--json", "--pull", "made.txt", "--", "0.5", "file")
+    assert ran.code == 7, ran.err
+    results = ran.data["results"]
+    assert (results["program_exit"], results["signal"]) == (7, None)
+    assert results["outputs"]["missing"] == ["never.txt"]
+    assert (workdir / "devkit-out/work/made.txt").read_text() == "made\n"
 
 
 @pytest.mark.slow

@@ -54,21 +54,25 @@ def test_the_articles_matrix_product(
         plan.err
     )
     assert not (workdir / "devkit-out").exists() and not log.exists()
-    ran = devkit("qnn", "net-run", *words(demo), "--json", "--profiling", "basic")
+    ran = devkit("qnn", "net-run", *words(demo), "--json", "--profiling", "linting")
     assert ran.code == 0, ran.err + ran.out
     results = {one["backend"]: one for one in ran.data["results"]}
     assert {name: one["state"] for name, one in results.items()} == dict.fromkeys(("cpu", "gpu", "htp"), "ok")
     errors = {name: one["comparisons"][0]["max_abs"] for name, one in results.items()}
     assert errors["cpu"] < 1e-4 < errors["htp"] < 0.05
-    assert any("profiling-data" in path for path in results["htp"]["outputs"])
-    assert log.read_text().split() == ["qnn-onnx-converter", "qnn-model-lib-generator"]
+    # What the phone wrote is read by the SDK's own viewer.
+    [profile] = results["htp"]["profiles"]
+    read = devkit("profile", "--engine", profile, "--json")
+    assert read.code == 0, read.err
+    assert read.data["engine"][0]["operators"] == [["MatMul_linting", "", 6000.0, 1]]
+    assert log.read_text().split() == ["qnn-onnx-converter", "qnn-model-lib-generator", "qnn-profile-viewer"]
     # HTP is no CPU: what passes depends on what is allowed.
     strict = devkit("qnn", "net-run", *words(demo), "--on", "htp", "--tolerance", "1e-6")
     assert strict.code == 1 and "differs, most at value" in strict.out
     # Compiled here for the phone's chip; nothing is converted a second time.
     offline = devkit("qnn", "net-run", *words(demo), "--offline", "--on", "htp")
     assert offline.code == 0 and "  ok" in offline.out, offline.err + offline.out
-    assert log.read_text().split()[2:] == ["qnn-context-binary-generator"]
+    assert log.read_text().split()[3:] == ["qnn-context-binary-generator"]
     context = workdir / "devkit-out/net-run/matmul/context/matmul.bin"
     assert b"soc_type=SM8650;arch=75;" in context.read_bytes()
     again = devkit("qnn", "net-run", context, *words(demo)[1:], "--json")

@@ -72,6 +72,14 @@ def test_with_the_log_it_is_told_once(sim: Sim, devkit: Cli, faults: Path) -> No
     assert re.search(r" F DEBUG +backtrace:", dump) and "where:   own_handler(int)" in summary
 
 
+@pytest.mark.slow
+def test_a_crash_while_it_is_recorded(sim: Sim, devkit: Cli, faults: Path) -> None:
+    ran = devkit("profile", faults / "plain", "--logcat", "--", "abort")
+    # It may be over before the first sample.
+    assert ran.code == 134 or "holds no samples" in ran.err, ran.err
+    assert "where:   own_handler(int)" in ran.err and re.search(r" F DEBUG +backtrace:", ran.err)
+
+
 def test_no_crash_costs_nothing(sim: Sim, devkit: Cli, faults: Path) -> None:
     ran = devkit("run", faults / "plain", "--json")
     assert ran.code == 0 and ran.data["crashes"] == []

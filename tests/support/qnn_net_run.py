@@ -107,6 +107,16 @@ with open(os.path.join(option("--output_dir"), option("--binary_file") + ".bin")
     file.write(head + b"\\0" * 99 + options.encode() + b"\\0LIBRARY:" + open(option("--model"), "rb").read())
 """
 )
+_VIEWER = (
+    _HEAD
+    + """
+level = open(option("--input_log"), "rb").read().partition(b"profile\\0")[2].decode()
+open(option("--output"), "w").write(
+    "Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier\\n"
+    f"1,NODE,6000,CYCLES,BACKEND,SUB-EVENT,MatMul_{level}:OpId_1 (cycles)\\n"
+)
+"""
+)
 
 
 def net_run_sdk(root: Path) -> Path:
@@ -119,6 +129,7 @@ def net_run_sdk(root: Path) -> Path:
         ("qnn-onnx-converter", _CONVERTER),
         ("qnn-model-lib-generator", _GENERATOR),
         ("qnn-context-binary-generator", _COMPILER),
+        ("qnn-profile-viewer", _VIEWER),
     ):
         (root / "bin" / TARGET / name).write_text(text)
         (root / "bin" / TARGET / name).chmod(0o755)

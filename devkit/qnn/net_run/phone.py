@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "qnn-net-run"
 BACKENDS = {"cpu": "libQnnCpu.so", "gpu": "libQnnGpu.so", "htp": "libQnnHtp.so"}
-PROFILING = ("basic", "detailed")
+PROFILING = ("basic", "detailed", "linting")
+PROFILE_LOG = re.compile(r"qnn-profiling-data.*\.log")
 _OUTPUT = "output"
 _RESULT = re.compile(r"Result_(\d+)")
 
@@ -50,6 +51,12 @@ class Ran:
     why: str | None = None
     hints: tuple[str, ...] = ()
 
+    @property
+    def profiles(self) -> list[Path]:
+        """QNN's own profiles that came back."""
+        logs = [path for path in self.outputs if PROFILE_LOG.fullmatch(Path(path).name)]
+        return [self.folder / path for path in logs] if self.folder is not None else []
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "backend": self.backend,
@@ -58,6 +65,7 @@ class Ran:
             "hints": list(self.hints),
             "outputs": list(self.outputs),
             "folder": str(self.folder) if self.folder else None,
+            "profiles": [str(path) for path in self.profiles],
             "comparisons": [comparison.as_dict() for comparison in self.comparisons],
             "report": self.report,
         }
@@ -78,7 +86,7 @@ def prepare(
     """Plan what goes to the phone; everything that does not belong together is refused here.
 
     Args:
-        profiling: basic or detailed.
+        profiling: one of PROFILING.
         packages: folders of op packages, built; they are registered with HTP.
         more: further words for qnn-net-run.
 

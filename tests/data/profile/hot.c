@@ -1,5 +1,5 @@
 // Three functions that take 60, 30 and 10 % of the time, each in one loop. Arguments: seconds, then words:
-// `thread` works in a thread of its own, `sleep` waits as long afterwards in nap(), `cat` copies its input.
+// `thread` works in a thread of its own, `sleep` waits as long afterwards in nap(), `cat` copies its input, `file` writes made.txt.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,15 +51,20 @@ HOT void nap(void) {
 
 int main(int argc, char **argv) {
     seconds = argc > 1 ? atof(argv[1]) : 1;
-    int in_thread = 0, sleeps = 0, copies = 0;
+    int in_thread = 0, sleeps = 0, copies = 0, writes = 0;
     for (int i = 2; i < argc; i++) {
         in_thread |= !strcmp(argv[i], "thread");
         sleeps |= !strcmp(argv[i], "sleep");
         copies |= !strcmp(argv[i], "cat");
+        writes |= !strcmp(argv[i], "file");
     }
     if (copies) {
         char line[256];
         while (fgets(line, sizeof line, stdin)) fputs(line, stdout);
+    }
+    if (writes) {
+        FILE *made = fopen("made.txt", "w");
+        if (!made || fputs("made\n", made) < 0 || fclose(made)) return 1;
     }
     if (in_thread) {
         pthread_t thread;

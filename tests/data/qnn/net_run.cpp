@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
         mkdir(result.c_str(), 0755);
         std::ofstream(result + "/Y.raw", std::ios::binary).write((const char*)values.data(), count * 4);
     }
-    if (options.count("--profiling_level")) std::ofstream(folder + "/qnn-profiling-data_0.log") << "profile";
+    if (options.count("--profiling_level"))
+        std::ofstream(folder + "/qnn-profiling-data_0.log") << "profile" << '\0' << options["--profiling_level"];
     std::printf("Executing Graphs\nFinished Executing Graphs\n");
 }

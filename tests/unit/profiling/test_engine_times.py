@@ -202,6 +202,17 @@ def test_the_command_takes_saved_outputs(tmp_path: Path) -> None:
     assert "MatMul_0" in done.stdout and "MatMul_0" in (tmp_path / "p.html").read_text()
 
 
+def test_the_command_reports_on_a_saved_output_alone(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "devkit", "profile", "--engine", QNN_CSV]
+    ran = [
+        subprocess.run([*words, *more], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        for more in ([], ["--html", "p.html"])
+    ]
+    assert ran[0].returncode == 0 and "MatMul_0" in ran[0].stdout, ran[0].stderr
+    assert "NPU busy: 5.200 ms" in ran[0].stdout
+    assert ran[1].returncode == 2 and "--show last" in ran[1].stderr
+
+
 def test_qnns_own_log_is_read_by_the_sdks_viewer(tmp_path: Path) -> None:
     log = tmp_path / "qnn-profiling-data_0.log"
     log.write_bytes(b"\0\1\2")
