@@ -18,6 +18,7 @@ from devkit.device import Device
 from devkit.profiling import load_profile
 from devkit.sim.native import attach
 from tests.e2e.support import REPO, Cli, eventually, left_on_phone, start_sim
+from tests.e2e.terminal import Terminal
 from tests.e2e.test_sim_simpleperf import SHARES, build_hot
 
 HARDEN = "security.perf_harden"
@@ -48,6 +49,13 @@ def closed(device: Device) -> Iterator[Device]:
 
 def rows(data: dict[str, Any]) -> dict[str, Any]:
     return {row["function"]: row for row in data["functions"]}
+
+
+def has_worked(device: Device, command: str) -> bool:
+    """A second of processor time: some hundred samples."""
+    found = [e for e in device.list_processes() if " ".join(e.cmdline).endswith(command)]
+    stat = device.shell(f"cat /proc/{found[0].pid}/stat").text.split() if found else []
+    return len(stat) > 14 and int(stat[13]) + int(stat[14]) >= 100
 
 
 def harden(device: Device) -> str:
@@ -89,15 +97,8 @@ def test_ctrl_c_keeps_what_was_recorded(closed: Device, hot: Path, workdir: Path
         stderr=subprocess.PIPE,
         text=True,
     )
-
-    def has_worked() -> bool:
-        """A second of processor time: some hundred samples."""
-        found = [e for e in closed.list_processes() if " ".join(e.cmdline).endswith("devkit/hot/hot 60")]
-        stat = closed.shell(f"cat /proc/{found[0].pid}/stat").text.split() if found else []
-        return len(stat) > 14 and int(stat[13]) + int(stat[14]) >= 100
-
     try:
-        assert eventually(has_worked, 60)
+        assert eventually(lambda: has_worked(closed, "devkit/hot/hot 60"), 60)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=90)
     finally:
@@ -112,6 +113,16 @@ def test_ctrl_c_keeps_what_was_recorded(closed: Device, hot: Path, workdir: Path
     assert harden(closed) == "1"
     assert closed.shell("ls /data/local/tmp/devkit/.devkit-perf").text == ""
     assert eventually(lambda: not left_on_phone(closed, "devkit/hot/hot", "simpleperf"), 30)
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_a_terminal_goes_to_the_program(closed: Device, hot: Path, workdir: Path) -> None:
+    with Terminal("profile", str(hot), "--", "60", "thread") as terminal:
+        assert eventually(lambda: has_worked(closed, "devkit/hot/hot 60 thread"), 60)
+        terminal.type(b"\x03")
+        terminal.wait_for(b"sixty", within_s=60)
+        assert terminal.end() == 130
+    assert harden(closed) == "1"
 
 
 @pytest.mark.slow
