@@ -78,8 +78,6 @@ def record_app(
 
             try:
                 with beside or contextlib.nullcontext(), recording.sampling():
-                    if beside is not None:
-                        beside.wait_until_read()
                     code = crashes.exit_code = runtime.run_program(
                         device,
                         launch,

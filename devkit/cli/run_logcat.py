@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # How long the last lines are waited for when the program has ended.
 _LAST_LINES_S = 3.0
+# The program may have begun before the phone was asked for its time; the line with its pid is found anyway.
+_STARTED_BEFORE_NS = 20 * 10**9
 # What is kept for the readers of results: the end, where statistics stand.
 _KEPT_BYTES = 1 << 20
 _TAG = b"devkit"
@@ -72,12 +74,8 @@ class LogBeside:
     def __enter__(self) -> LogBeside:
         self._thread.start()
         if self._processes is not None:
-            self.wait_until_read()  # no line tells where they begin
+            self._reads.wait(_LAST_LINES_S)  # no line tells where they begin
         return self
-
-    def wait_until_read(self) -> None:
-        """Until what is written from now on will be shown."""
-        self._reads.wait(_LAST_LINES_S)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -119,9 +117,11 @@ class LogBeside:
         processes = self._processes
         try:
             source = PhoneLog(self._device)
-            now_ns = source.look().now_ns
+            since_ns = source.look().now_ns
             self._reads.set()
-            follower = Follower(source, Entries(), since_ns=now_ns or None)
+            if since_ns and processes is None:
+                since_ns -= _STARTED_BEFORE_NS
+            follower = Follower(source, Entries(), since_ns=since_ns or None)
             for records, notices in follower.batches():
                 self._gaps += sum(notice.kind == "gap" for notice in notices)
                 if processes is None:
