@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from devkit.symbols.compile_units import CompileUnit, read_units
 
 # What builds write that hide where they ran; each stands for the folder of the whole source tree.
 HIDDEN = ("/proc/self/cwd", ".")
+# Source folders of gcc's and LLVM's runtimes, which programs hold or have as a library beside them.
+_RUNTIMES = re.compile(
+    r"(?:^|/)(?:libsanitizer|compiler-rt|libstdc\+\+-v3|libgcc|libgomp|libcxx|libcxxabi|libunwind|openmp/runtime)/"
+)
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,14 @@ def derive_source_map(units: Sequence[CompileUnit], roots: Sequence[Path]) -> So
     """As `source_map_of`, from what the debug information says.
 
     A source that is where it was compiled needs no entry, unless a root is another name (a link) of its tree:
-    then the debug information's name is mapped to the root's, by which an editor asks for it.
+    then the debug information's name is mapped to the root's, by which an editor asks for it. Sources of a
+    toolchain's runtime libraries count only where they are here.
     """
+    units = [unit for unit in dict.fromkeys(units) if not _is_foreign(unit.path)]
     tree = _Tree(roots)
     found: Counter[tuple[str, str]] = Counter()
     missing: list[str] = []
-    for unit in dict.fromkeys(units):
+    for unit in units:
         path = unit.path
         hidden = _hidden(unit)
         if hidden is not None:
@@ -61,7 +68,7 @@ def derive_source_map(units: Sequence[CompileUnit], roots: Sequence[Path]) -> So
         elif not os.path.exists(path):
             missing.append(path)
     pairs = sorted(found, key=lambda pair: (-len(pair[0]), pair))
-    return SourceMap(tuple(pairs), tuple(_warnings(pairs, missing, len(set(units)), roots)))
+    return SourceMap(tuple(pairs), tuple(_warnings(pairs, missing, len(units), roots)))
 
 
 class _Tree:
@@ -86,6 +93,10 @@ class _Tree:
         return None
 
 
+def _is_foreign(path: str) -> bool:
+    return _RUNTIMES.search(path) is not None and not os.path.exists(path)
+
+
 def _hidden(unit: CompileUnit) -> str | None:
     path = unit.path
     if path == HIDDEN[0] or path.startswith(f"{HIDDEN[0]}/"):
@@ -107,7 +118,7 @@ def _warnings(
             "the debug information hides its source folder as '.', which some versions of LLDB do not map; "
             "build with -ffile-prefix-map=…=/src, or without it, if lines are not found"
         )
-    # A few are always those of others: the runtime libraries of a toolchain.
+    # A few are always those of others: what a toolchain adds to each program.
     if missing and 2 * len(missing) > count:
         yield (
             f"{len(missing)} of {count} sources are not on this machine, as {missing[0]}: stops there show "

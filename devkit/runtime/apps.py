@@ -27,7 +27,7 @@ from devkit.runtime.head_start import HeadStart
 from devkit.runtime.own_files import own_files
 from devkit.runtime.qnn import ORIGIN, QnnPlan, plan_qnn
 from devkit.runtime.run import Launch, launch_for
-from devkit.runtime.sanitizers import with_sanitizer_options
+from devkit.runtime.sanitizers import is_toolchain_runtime, with_sanitizer_options
 from devkit.runtime.warmup import WarmUp, libc_of, stripper_for
 from devkit.symbols import is_elf, read_elf
 
@@ -83,9 +83,9 @@ class PreparedApp:
 
     @property
     def foreign_libraries(self) -> tuple[Path, ...]:
-        """Those of `libraries` that are not built here: the toolchain's and the QNN SDK's."""
+        """Those of `libraries` that are not built here: the toolchain's, also copies, and the QNN SDK's."""
         own = {f.elf.path for f in self.closure.files if f.origin not in (TOOLCHAIN, ORIGIN)}
-        return tuple(file for file in self.libraries if file not in own)
+        return tuple(file for file in self.libraries if file not in own or is_toolchain_runtime(file.name))
 
     def launch(self, args: Sequence[str], env: Mapping[str, str] | None = None) -> Launch:
         """How to start it; `args` replace the app's own when there are any, `env` is on top of its own."""

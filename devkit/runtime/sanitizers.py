@@ -1,4 +1,4 @@
-"""Programs built with a sanitizer: the options that its runtime gets on the phone."""
+"""Runtime libraries of toolchains: known by their names, and a sanitizer's options on the phone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from collections.abc import Iterable, Mapping
 
 # libasan.so.8, libclang_rt.hwasan-aarch64-android.so, libclang_rt.ubsan_standalone-…
 _RUNTIME = re.compile(r"^lib(?:clang_rt\.)?(?P<kind>hwa|a|ub)san(?:_standalone|_minimal)?\b")
+# Runtimes of gcc and clang that programs are linked to; builds copy them beside their own libraries.
+_OF_TOOLCHAINS = re.compile(
+    r"^lib(?:clang_rt\..*|(?:hwa|a|ub|t|l)san|c\+\+_shared|c\+\+|c\+\+abi|stdc\+\+|gcc_s|unwind|omp|gomp|atomic)"
+    r"\.so(?:\.\d+)*$"
+)
 OPTIONS = {
     # Android's default is to abort: the same error would be reported a second time, as a SIGABRT. A virtual
     # phone's own library may come before the runtime, which is taken for a mistake otherwise.
@@ -20,6 +25,11 @@ _VARIABLES = {
     "hwa": ("HWASAN_OPTIONS", "UBSAN_OPTIONS"),
     "ub": ("UBSAN_OPTIONS",),
 }
+
+
+def is_toolchain_runtime(library: str) -> bool:
+    """Whether a library of this file name is one that compilers bring along, wherever it lies."""
+    return _OF_TOOLCHAINS.match(library) is not None
 
 
 def kinds_among(libraries: Iterable[str]) -> set[str]:

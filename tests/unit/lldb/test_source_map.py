@@ -67,3 +67,27 @@ def test_other_peoples_sources_change_nothing(tree: Path) -> None:
     ]
     found = derive_source_map(units, [tree])
     assert found.pairs == (("/old/MNN", str(tree)),) and found.warnings == ()
+
+
+def test_sources_of_runtime_libraries_are_not_missed(tree: Path) -> None:
+    """A copy of libasan beside the program has as many as a small engine."""
+    gcc, llvm = (
+        "/build/gcc-12/build/x86_64/libsanitizer/asan",
+        "/buildbot/toolchain/llvm-project/compiler-rt/lib/asan",
+    )
+    runtime = [CompileUnit(f"../../../src/libsanitizer/asan/asan_{n}.cpp", gcc) for n in range(40)]
+    runtime += [CompileUnit(f"asan_{n}.cpp", llvm) for n in range(40)]
+    # Hidden folders: gcc of a distribution that builds with -ffile-prefix-map=…=.
+    runtime += [CompileUnit("../src/libsanitizer/lsan/lsan.cpp", "./build")]
+    own = CompileUnit("fixture.cpp", str(tree / "transformers"))
+    assert derive_source_map([*runtime, own], [tree]) == derive_source_map([], [tree])
+    lost = CompileUnit("lost.cpp", "/elsewhere")
+    [warning] = derive_source_map([*runtime, lost], [tree]).warnings
+    assert "1 of 1 sources are not on this machine, as /elsewhere/lost.cpp" in warning
+    # Who works on a runtime has its sources.
+    here = tree / "compiler-rt/lib"
+    here.mkdir(parents=True)
+    (here / "own.cpp").touch()
+    link = tree.parent / "link"
+    link.symlink_to(tree)
+    assert derive_source_map([CompileUnit("own.cpp", str(here))], [link]).pairs == ((str(tree), str(link)),)
