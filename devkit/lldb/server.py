@@ -37,14 +37,16 @@ def push_server(device: Device, tools: LldbTools, device_dir: str) -> str:
     """Make sure that exactly this lldb-server is on the phone; its absolute path there.
 
     The name holds the content's hash, so one that is there, whole and executable, is the right
-    one. One round trip when nothing is to be done.
+    one. One round trip when nothing is to be done. One that runs for somebody is not disturbed: another
+    version has another name, and a running file is replaced by its name only.
     """
     from devkit.device import PushItem, quote
 
     remote = _server_path(tools, device_dir)
     size = tools.server.stat().st_size
     folder = posixpath.dirname(remote)
-    look = device.shell(f"stat -c %s {quote([remote])} 2>/dev/null; mkdir -p {quote([folder])}")
+    file = quote([remote])
+    look = device.shell(f"[ -x {file} ] && stat -c %s {file} 2>/dev/null; mkdir -p {quote([folder])}")
     if look.text.strip() == str(size):
         return remote
     staging = f"{remote}.{secrets.token_hex(4)}.tmp"
@@ -52,7 +54,9 @@ def push_server(device: Device, tools: LldbTools, device_dir: str) -> str:
     try:
         with output.current().progress("pushing lldb-server", size, unit="bytes") as bar:
             device.push([item], bar.advance)
-        device.shell(quote(["mv", "-f", staging, remote]), check=True)
+        # adbd gives group and others what the owner may: others were to write it as well.
+        ready = [["chmod", "755", staging], ["mv", "-f", staging, remote]]
+        device.shell(" && ".join(quote(words) for words in ready), check=True)
     except BaseException:
         with contextlib.suppress(Exception):
             device.shell(quote(["rm", "-f", staging]))

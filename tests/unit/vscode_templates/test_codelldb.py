@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from devkit.vscode_templates.codelldb import installed_version, quirks_of
 from devkit.vscode_templates.jsonc import parse
 from tests.support.json_schema import faults
 
+CASES = Path(__file__).parents[2] / "data/cases"
 SCHEMAS = Path(__file__).parents[2] / "data/vscode"
 LAUNCH = json.loads((SCHEMAS / "launch.schema.json").read_text("utf-8"))["$defs"]
 TASKS = json.loads((SCHEMAS / "tasks.schema.json").read_text("utf-8"))
@@ -41,14 +43,23 @@ def test_the_newest_version_counts(home: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "request_", "goes_on", "notes"),
     [(None, "attach", False, 0), ("1.9.0", "custom", False, 0), ("1.9.1", "attach", True, 0),
-     ("1.11.4", "attach", True, 0), ("1.11.5", "attach", False, 0), ("1.12.1", "attach", False, 1),
-     ("1.12.2", "attach", False, 0), ("2.0", "attach", False, 0)],
+     ("1.11.0", "attach", True, 0), ("1.11.4", "attach", True, 1), ("1.11.5", "attach", False, 0),
+     ("1.12.1", "attach", False, 1), ("1.12.2", "attach", False, 0), ("2.0", "attach", False, 0)],
 )  # fmt: skip
 def test_each_version_gets_what_it_needs(
     version: str | None, request_: str, goes_on: bool, notes: int
 ) -> None:
     quirks = quirks_of(version)
     assert (quirks.request, quirks.goes_on, len(quirks.notes)) == (request_, goes_on, notes)
+
+
+def test_f3_versions_that_are_known_to_break_are_told() -> None:
+    right = json.loads((CASES / "F3/expected.json").read_text("utf-8"))["versions"]
+    versions = re.findall(r"1\.\d+(?:\.\d+)?", right.partition("known breaks")[2])
+    assert versions == ["1.11.1", "1.11.2", "1.12"]
+    for version in versions:
+        [note] = quirks_of(version if version.count(".") == 2 else f"{version}.0").notes
+        assert note.startswith(f"CodeLLDB {version}")
 
 
 def written(home: Path, debugger: str, name: str) -> dict[str, Any]:
