@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import posixpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,8 +27,6 @@ from devkit.errors import UsageError
 if TYPE_CHECKING:
     from devkit.device import Device
     from devkit.lldb import DebugRequest
-
-    pass
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -180,8 +179,11 @@ def debug(
     )
     program = posixpath.basename(prepared.plan.program)
     points = list(breakpoints or ())
+    notes = [""] * len(points)
     if presets:
-        points += debug_presets.preset_breakpoints(config, prepared, presets, besides=points)
+        found = debug_presets.preset_breakpoints(config, prepared, presets, besides=points)
+        points += [point.place for point in found]
+        notes += [point.why for point in found]
     if pick:
         from devkit.device.picking import pick_process
 
@@ -196,6 +198,7 @@ def debug(
         attach_pid=device.find_process(attach).pid if to_running and attach is not None else None,
         wait_for=(attach or program) if wait_for else None,
         breakpoints=tuple(points),
+        notes=tuple(notes),
         batch=batch,
         stdin=stdin,
         timeout_s=timeout,
@@ -234,9 +237,11 @@ def debug(
     )
     with contextlib.closing(crashes), _log_beside(device, logcat, request, program):
         if serve is not None:
-            lldb.serve(device, tools, request, serve, crashes.output)
+            explain = functools.partial(debug_symbols.pending, prepared)
+            lldb.serve(device, tools, request, serve, crashes.output, explain)
             return
-        request = dataclasses.replace(request, pending=debug_symbols.pending(prepared, request))
+        pending = debug_symbols.pending(prepared, request.breakpoints)
+        request = dataclasses.replace(request, pending=pending)
         result = lldb.debug(device, tools, request, show=not sink.json_mode, on_output=crashes.output)
     result = debug_sanitized.at_its_report(request, result, crashes.found)
     if batch is not None:

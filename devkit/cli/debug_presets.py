@@ -9,6 +9,7 @@ from devkit import output
 
 if TYPE_CHECKING:
     from devkit.config import Config
+    from devkit.lldb.presets import PresetPoint
     from devkit.runtime import PreparedApp
 
 LIST = "list"
@@ -35,7 +36,7 @@ def list_presets() -> None:
 
 def preset_breakpoints(
     config: Config, prepared: PreparedApp, names: Sequence[str], *, besides: Sequence[str]
-) -> list[str]:
+) -> list[PresetPoint]:
     """The breakpoints of these sets that the program has; says what each is for, and which are missing.
 
     Args:
@@ -51,11 +52,10 @@ def preset_breakpoints(
     own = [file for file in prepared.libraries if file not in foreign]
     chosen = choose(presets, (prepared.local.program, *own), foreign)
     sink = output.current()
-    given = list(dict.fromkeys(besides))
-    points = [point for point in chosen.points if point.place not in given]
+    points = [point for point in chosen.points if point.place not in besides]
     for preset in presets:
         sink.note(f"preset {preset.name}: {preset.about}")
-    for number, point in enumerate(points, start=len(given) + 1):
+    for number, point in enumerate(points, start=len(besides) + 1):
         why = f"  {point.why}" if point.why else ""
         sink.note(f"  {number:>2}  {sink.style(point.place, 'bold')}{why}")
     for entry in chosen.missing:
@@ -63,4 +63,4 @@ def preset_breakpoints(
     if chosen.stripped:
         files = ", ".join(file.name for file in chosen.stripped)
         sink.warn(f"no symbols in {files}: functions that are only there stay pending")
-    return [point.place for point in points]
+    return points

@@ -38,11 +38,11 @@ def _own_files(prepared: PreparedApp) -> list[Path]:
     return [prepared.local.program, *(file for file in prepared.libraries if file not in foreign)]
 
 
-def pending(prepared: PreparedApp, request: DebugRequest) -> tuple[str, ...]:
+def pending(prepared: PreparedApp, points: Sequence[str]) -> tuple[str, ...]:
     from devkit.engine.compile_commands import read_database
     from devkit.lldb.pending import explain_pending
 
-    if not request.breakpoints:
+    if not points:
         return ()
     compiled: set[str] = set()
     built = prepared.local.build
@@ -50,7 +50,7 @@ def pending(prepared: PreparedApp, request: DebugRequest) -> tuple[str, ...]:
         if built is not None and built.compile_commands is not None:
             compiled = {entry.file for entry in read_database(built.compile_commands).entries}
         own, foreign = _own_files(prepared), prepared.foreign_libraries
-        return tuple(explain_pending(request.breakpoints, own, compiled, foreign=foreign))
+        return tuple(explain_pending(points, own, compiled, foreign=foreign))
     return ()
 
 

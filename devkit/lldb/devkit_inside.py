@@ -6,6 +6,7 @@ the Python 3.8 that old NDKs carry.
 
 import json
 import os
+import re
 import time
 
 import lldb
@@ -13,6 +14,9 @@ import lldb
 _CONNECT_TIMEOUT_S = 10
 _MAX_FRAMES = 64
 _MAX_VALUE_CHARS = 400
+# How LLDB describes a breakpoint: "file = 'a.cpp', line = 12, exact_match = 0", "name = 'inner'".
+_PLACE = re.compile(r"file = '(?P<file>[^']+)', line = (?P<line>\d+)|name = '(?P<name>[^']+)'")
+_NOTE = "this stop: {}"
 _REPORT = {  # type: ignore[var-annotated]
     "stops": [], "breakpoints": [], "exit_code": None, "state": "none", "killed": False, "lost": False,
 }  # fmt: skip
@@ -27,8 +31,11 @@ class StopRecorder:
     def handle_stop(self, exe_ctx, stream):
         thread = exe_ctx.GetThread()
         if thread.IsValid():
-            _REPORT["stops"].append(_describe_stop(thread))
+            stop = _describe_stop(thread)
+            _REPORT["stops"].append(stop)
             _write()
+            if stop["note"]:
+                stream.Print(_NOTE.format(stop["note"]) + "\n")
         return True
 
 
@@ -162,6 +169,25 @@ def devkit_arrive(debugger, command, exe_ctx, result, internal_dict):
     shown = lldb.SBCommandReturnObject()
     debugger.GetCommandInterpreter().HandleCommand("process status", shown)
     _say((shown.GetOutput() or shown.GetError() or "").rstrip())
+    note = _note_at(process.GetSelectedThread()) if process.IsValid() else None
+    if note:
+        _say(_NOTE.format(note))
+
+
+def devkit_empty(debugger, command, exe_ctx, result, internal_dict):
+    """Tell devkit, which is elsewhere, of an editor's breakpoints that have no code: it knows why.
+
+    The argument is the path of the JSON file to write.
+    """
+    found = []
+    for point in debugger.GetSelectedTarget().breakpoint_iter():
+        text = lldb.SBStream()
+        point.GetDescription(text, False)
+        place = _PLACE.search(text.GetData() or "")
+        if place and not point.GetNumLocations():
+            found.append(place["name"] or place["file"] + ":" + place["line"])
+    if found:
+        _write_json(command.strip(), found)
 
 
 def devkit_finish(debugger, command, exe_ctx, result, internal_dict):
@@ -215,7 +241,7 @@ def _note_end(process):
 def _note_breakpoints(target):
     """Those that are gone (one-shot, deleted by the user) keep what was noted of them before."""
     known = {place["id"]: place for place in _REPORT["breakpoints"]}
-    why = _explanations()
+    why = _by_number("pending.json")
     for point in target.breakpoint_iter():
         text = lldb.SBStream()
         point.GetDescription(text, False)
@@ -239,14 +265,24 @@ def _module_of(point):
     return point.GetLocationAtIndex(0).GetAddress().GetModule().GetFileSpec().GetFilename()
 
 
-def _explanations():
-    """Why a breakpoint has no code, if it has none, by its number: devkit has looked before the session."""
-    path = os.path.join(os.path.dirname(os.environ.get("DEVKIT_LLDB_REPORT", "")), "pending.json")
+def _by_number(name):
+    """What devkit has written of breakpoints before the session: texts by their numbers."""
+    path = os.path.join(os.path.dirname(os.environ.get("DEVKIT_LLDB_REPORT", "")), name)
     try:
         with open(path, encoding="utf-8") as file:
             return dict(enumerate(json.load(file), start=1))
     except (OSError, ValueError):
         return {}
+
+
+def _note_at(thread):
+    """What a set of breakpoints says of the one at which a thread stands."""
+    if thread.GetStopReason() != lldb.eStopReasonBreakpoint:
+        return None
+    notes = _by_number("notes.json")
+    # The number of a breakpoint and of its location, for each breakpoint at this place.
+    numbers = [thread.GetStopReasonDataAtIndex(n) for n in range(0, thread.GetStopReasonDataCount(), 2)]
+    return " / ".join(notes[number] for number in numbers if notes.get(number)) or None
 
 
 def _describe_stop(thread):
@@ -257,6 +293,7 @@ def _describe_stop(thread):
     return {
         "reason": thread.GetStopDescription(256),
         "is_breakpoint": reason == lldb.eStopReasonBreakpoint,
+        "note": _note_at(thread),
         "signal": thread.GetStopReasonDataAtIndex(0) if reason == lldb.eStopReasonSignal else None,
         "pid": thread.GetProcess().GetProcessID(),
         "tid": thread.GetThreadID(),
@@ -300,14 +337,17 @@ def _describe_locals(frame):
 
 def _write():
     path = os.environ.get("DEVKIT_LLDB_REPORT")
-    if not path:
-        return
+    if path:
+        _write_json(path, _REPORT)
+
+
+def _write_json(path, value):
     temporary = path + ".tmp"
     with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(_REPORT, file)
+        json.dump(value, file)
     os.replace(temporary, path)
 
 
 def __lldb_init_module(debugger, internal_dict):
-    for name in ("stopped", "client", "launch", "arrive", "finish"):
+    for name in ("stopped", "client", "launch", "arrive", "empty", "finish"):
         debugger.HandleCommand(f"command script add -f devkit_inside.devkit_{name} devkit-{name}")

@@ -11,9 +11,9 @@ from devkit.errors import UsageError
 from devkit.lldb import platform_commands
 from devkit.lldb.platform_commands import PlatformMode, quote
 
-# Commands of the helper: note the breakpoints, or show where the program stands too; note how it
-# ended and end what is left.
-ARRIVE, FINISH = "devkit-arrive", "devkit-finish"
+# Commands of the helper: note the breakpoints, or show where the program stands too; note those without code;
+# note how it ended and end what is left.
+ARRIVE, EMPTY, FINISH = "devkit-arrive", "devkit-empty", "devkit-finish"
 HELPER = Path(__file__).with_name("devkit_inside.py")
 
 # A path may hold colons and blanks; the line number is what follows the last colon.
@@ -145,18 +145,21 @@ def recorded_connect_commands(script: SessionScript) -> list[str]:
     return [*([load] if load not in connect else []), *connect, hook, "process continue"]
 
 
-def adapter_files(script: SessionScript, server_major: int | None = None) -> dict[str, list[str]]:
+def adapter_files(
+    script: SessionScript, server_major: int | None = None, empty: Path | None = None
+) -> dict[str, list[str]]:
     """The commands of a session by file, for an adapter that sets breakpoints in between and continues.
 
     Args:
         server_major: lldb-server's version, with which the adapter's LLDB compares its own.
+        empty: the file that is to name the breakpoints without code.
     """
     load, *process = _asynchronous_process_commands(script)
     compare = [f"devkit-client {server_major}"] if server_major is not None else []
     return {
         SETTINGS_FILE: setting_commands(script),
         TARGET_FILE: target_commands(script),
-        PROCESS_FILE: [load, *compare, *process],
+        PROCESS_FILE: [load, *compare, *process, *([f"{EMPTY} {empty}"] if empty is not None else [])],
     }
 
 

@@ -28,6 +28,7 @@ class DebugRequest:
         timeout_s: a batch that takes longer is ended.
         source_map: folders of the debug information, each with its place on this machine.
         pending: for each breakpoint, why it has no code, if LLDB finds none.
+        notes: for each breakpoint, what a stop there tells; empty where nobody said.
         sanitizer: that of the program; it goes on to the report instead of stopping at main.
         device_program: the program's path on the phone; needed for a platform that attaches.
     """
@@ -48,6 +49,7 @@ class DebugRequest:
     device_program: str = ""
     source_map: tuple[tuple[str, str], ...] = ()
     pending: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     sanitizer: Sanitizer | None = None
     timeout_s: float | None = None
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,12 @@ CONNECTED_GRACE_S = 1.0
 ASKED_S = 3.0
 END_TIMEOUT_S = 15.0
 _POLL_S = 0.2
-CONNECTED_FILE, END_FILE = "connected", "end"
+CONNECTED_FILE, BUSY_FILE, END_FILE = "connected", "busy", "end"
+# Where the helper names the editor's breakpoints that have no code.
+EMPTY_FILE = "empty.json"
+_MARKS = (CONNECTED_FILE, BUSY_FILE, END_FILE, EMPTY_FILE)
+_MOST_EXPLAINED = 20
+Explain = Callable[[Sequence[str]], Sequence[str]]
 
 
 def serve(
@@ -46,6 +52,7 @@ def serve(
     request: DebugRequest,
     folder: Path,
     on_output: Callable[[bytes], None] = lambda data: None,
+    explain: Explain = lambda places: (),
 ) -> None:
     """Write a session's commands into `folder` and keep it for its debugger, until that has gone for good.
 
@@ -56,6 +63,7 @@ def serve(
 
     Args:
         on_output: is given what the program prints here, after it is shown.
+        explain: says of breakpoints (FILE:LINE or a function) why they have no code; one sentence each.
 
     Raises:
         DebugError: lldb-server could not do its part, nobody came, or another session uses the folder.
@@ -68,6 +76,7 @@ def serve(
 
     with _alone(folder, request.name), contextlib.closing(open_listener()) as listener:
         opener = Opener(device, tools, request)
+        empty = _EmptyBreakpoints(folder / EMPTY_FILE, explain)
         first = True
         with _made(folder):
             while first or opener.is_prepared_ahead or _somebody_comes(listener, folder):
@@ -75,8 +84,11 @@ def serve(
                     if first:
                         _write_commands(session.script, folder, opener.server_major())
                         output.current().raw(f"{recipes.READY}{where}\n".encode())
-                    if not _keep(session, folder, CLIENT_TIMEOUT_S if first else RESTART_S):
-                        return
+                    goes_on = _keep(session, folder, CLIENT_TIMEOUT_S if first else RESTART_S, empty)
+                    # Leaving a far phone, and coming again, may last longer than who ends it waits.
+                    (folder / BUSY_FILE).touch()
+                if not goes_on:
+                    return
                 first = False
                 if opener.falls_back(folder):
                     output.current().warn("start it again: the program is then made to wait for the debugger")
@@ -106,7 +118,7 @@ def end_serving(folder: Path) -> bool:
         return False
     with contextlib.suppress(OSError):  # no folder yet: it still builds, and does not look
         (folder / END_FILE).touch()
-        if _becomes_free(file, ASKED_S):
+        if _ends_as_asked(file, folder):
             return True
     with contextlib.suppress(OSError, ValueError):
         os.kill(int(file.read_text("utf-8")), signal.SIGTERM)
@@ -133,12 +145,34 @@ def is_begun(folder: Path) -> bool:
     return not (_is_free(file) and _is_free(file.with_suffix(".announced")))
 
 
-def _keep(session: OpenSession, folder: Path, patience_s: float) -> bool:
+class _EmptyBreakpoints:
+    """Tells why an editor's breakpoints have no code, each once, as compilers write: a link, a problem."""
+
+    def __init__(self, file: Path, explain: Explain) -> None:
+        self._file, self._explain = file, explain
+        self._told: set[str] = set()
+
+    def look(self) -> None:
+        try:
+            places = json.loads(self._file.read_text("utf-8"))
+            self._file.unlink()
+        except (OSError, ValueError):
+            return
+        new = [place for place in dict.fromkeys(places) if place not in self._told][:_MOST_EXPLAINED]
+        self._told.update(new)
+        for place in new:
+            # One by one: what cannot be understood keeps no other from being told.
+            for why in self._explain([place]):
+                output.current().raw(f"{place}: warning: no code is at this breakpoint: {why}\n".encode())
+
+
+def _keep(session: OpenSession, folder: Path, patience_s: float, empty: _EmptyBreakpoints) -> bool:
     """Wait until the debugger has come and gone. False: it did not come again, or is not to.
 
     Raises:
         DebugError: it never came, or the phone's side broke off.
     """
+    (folder / BUSY_FILE).unlink(missing_ok=True)
     deadline = time.monotonic() + patience_s
     while not session.relay.connected.wait(_POLL_S):
         if (folder / END_FILE).exists():
@@ -163,7 +197,8 @@ def _keep(session: OpenSession, folder: Path, patience_s: float) -> bool:
     try:
         # Waited for in pieces: signals are handled in between.
         while not session.relay.ended.wait(_POLL_S):
-            pass
+            empty.look()
+        empty.look()
     finally:
         (folder / CONNECTED_FILE).unlink(missing_ok=True)
     if session.server.lost:
@@ -172,6 +207,7 @@ def _keep(session: OpenSession, folder: Path, patience_s: float) -> bool:
 
 
 def _somebody_comes(listener: socket.socket, folder: Path) -> bool:
+    (folder / BUSY_FILE).unlink(missing_ok=True)
     deadline = time.monotonic() + RESTART_S
     while time.monotonic() < deadline and not (folder / END_FILE).exists():
         if select.select([listener], [], [], _POLL_S)[0]:
@@ -180,7 +216,7 @@ def _somebody_comes(listener: socket.socket, folder: Path) -> bool:
 
 
 def _write_commands(script: recipes.SessionScript, folder: Path, server_major: int | None) -> None:
-    for name, commands in recipes.adapter_files(script, server_major).items():
+    for name, commands in recipes.adapter_files(script, server_major, folder / EMPTY_FILE).items():
         paths.write_atomically(folder / name, recipes.session_file(commands), mode=0o600)
 
 
@@ -222,11 +258,12 @@ def _alone(folder: Path, name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / END_FILE).unlink(missing_ok=True)
+    for name in _MARKS:
+        (folder / name).unlink(missing_ok=True)
     try:
         yield
     finally:
-        for name in (*recipes.ADAPTER_FILES, PLAN_FILE, CONNECTED_FILE, END_FILE):
+        for name in (*recipes.ADAPTER_FILES, PLAN_FILE, *_MARKS):
             (folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # the user keeps something there
             folder.rmdir()
@@ -244,6 +281,18 @@ def _becomes_free(file: Path, within_s: float) -> bool:
     while time.monotonic() < deadline:
         if _is_free(file):
             return True
+        time.sleep(_POLL_S / 4)
+    return False
+
+
+def _ends_as_asked(file: Path, folder: Path) -> bool:
+    """Whether it ends by itself. While it builds it does not look; while it is busy it is late."""
+    began = asked = time.monotonic()
+    while (now := time.monotonic()) < asked + ASKED_S and now < began + END_TIMEOUT_S:
+        if _is_free(file):
+            return True
+        if (folder / BUSY_FILE).exists():
+            asked = now
         time.sleep(_POLL_S / 4)
     return False
 

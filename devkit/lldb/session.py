@@ -31,7 +31,8 @@ class DebugResult:
     """How a session went.
 
     `exit_code` is the program's own (128 + n after signal n), None when it never ended by itself;
-    `stops` are dicts with reason, frames and locals, in order; `transcript` is LLDB's output;
+    `stops` are dicts with reason, frames, locals and the breakpoint's note, in order; `transcript` is LLDB's
+    output;
     `breakpoints` are dicts with place, locations and hits; `transcript` and the end of the other two
     are only there after a batch; `lost` says that LLDB lost the program.
     """
@@ -89,8 +90,9 @@ def debug(
     program_says = past_lldb if request.batch is None else transcript.add
     with session_folder() as folder:
         report = folder / "report.json"
-        if request.pending:
-            (folder / "pending.json").write_text(json.dumps(request.pending), "utf-8")
+        for name, texts in (("pending.json", request.pending), ("notes.json", request.notes)):
+            if any(texts):
+                (folder / name).write_text(json.dumps(texts), "utf-8")
         commands = None if request.batch is None else client.plain_file(request.batch, folder)
         again = True
         while again:

@@ -27,6 +27,8 @@ def test_a_set_of_the_user(sim: Sim, tiny: TinyApp, devkit: Cli, workdir: Path) 
     assert "2  inner" in ran.err and "after the doubling" in ran.err
     assert "innner is not there; nearest: inner" in ran.err
     assert [stop["frames"][0]["function"] for stop in ran.data["stops"]] == ["main", "inner(int)"]
+    assert [stop["note"] for stop in ran.data["stops"]] == [None, "one round"]
+    assert "this stop: one round" in ran.data["transcript"]
     assert [point["locations"] for point in ran.data["breakpoints"]] == [1, 1, 1]
 
 

@@ -166,8 +166,10 @@ def _lldb_dap(
             client.ask("initialize", {"adapterID": "lldb-dap", "pathFormat": "path", "linesStartAt1": True})
             attach = client.send("attach", config)
             client.event("initialized")
-            for file, line in breakpoints:
-                client.ask("setBreakpoints", {"source": {"path": file}, "breakpoints": [{"line": line}]})
+            for file in dict.fromkeys(file for file, _ in breakpoints):
+                # All of a file at once: they replace those it had.
+                lines = [{"line": line} for each, line in breakpoints if each == file]
+                client.ask("setBreakpoints", {"source": {"path": file}, "breakpoints": lines})
             client.ask("configurationDone")
             client.answer(attach)
             while len(session.stops) < steps.stops:

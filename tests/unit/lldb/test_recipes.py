@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from devkit.lldb.recipes import SessionScript, parse_breakpoint
 from devkit.lldb.server import server_command
 from devkit.runtime.run import Launch
 
+F1 = Path(__file__).parents[2] / "data/cases/F1"
 SCRIPT = SessionScript(
     program=Path("/b 中/llm_demo"),
     libraries=(Path("/b 中/libMNN.so"),),
@@ -78,7 +81,7 @@ def test_the_helper_is_plain_enough_for_old_ndks() -> None:
     imported = {
         name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
     } | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert imported == {"json", "os", "time", "lldb"}
+    assert imported == {"json", "os", "re", "time", "lldb"}
 
 
 def test_a_program_that_lldb_launches() -> None:
@@ -96,6 +99,9 @@ def test_an_adapter_runs_the_same_commands() -> None:
     # The adapter continues by itself, and would do so too early after a command that does not wait.
     assert process[-1] == "devkit-stopped gdb-remote 127.0.0.1:4711"
     assert recipes.adapter_files(SCRIPT, 23)[recipes.PROCESS_FILE][1:] == ["devkit-client 23", process[-1]]
+    # A raw command, as devkit-launch.
+    with_empty = recipes.adapter_files(SCRIPT, empty=Path("/a b/empty.json"))[recipes.PROCESS_FILE]
+    assert with_empty[1:] == [process[-1], "devkit-empty /a b/empty.json"]
     launched = replace(SCRIPT, launch_plan=Path("/a b/launch.json"))
     assert recipes.adapter_files(launched)[recipes.PROCESS_FILE] == recipes.process_commands(launched)
     named = recipes.adapter_commands('/w "x"/d')
@@ -134,10 +140,20 @@ def test_the_platform_mode_needs_no_files_of_the_phone_and_leaves_its_own_alone(
     assert recipes.connect_commands(joins) == ["process attach --pid 47"]
 
 
-def test_both_ports_of_the_platform_are_fixed() -> None:
-    assert platform_command("/d/lldb-server", 5039, 5040, stays=True) == (
-        "/d/lldb-server platform --server --listen 127.0.0.1:5039 --gdbserver-port 5040"
+def test_f1_both_ports_of_the_platform_are_fixed() -> None:
+    """What travels between the hosts is in tests/e2e/test_tunnel_ports.py."""
+    plan, right = (json.loads((F1 / name).read_text()) for name in ("plan_input.json", "expected.json"))
+    ports = plan["platform_port"], plan["gdbserver_port"]
+    assert (
+        platform_command("lldb-server", *ports, stays=True)
+        == (right["lldb_server_command"].partition(" (")[0])
     )
+    for said in re.findall("'([^']+)'", right["must_fail_loudly"]):
+        assert explain_unreachable(f"(lldb) process attach --pid 3\nerror: {said}\n") == f"error: {said}"
+    # The alternative with one port: devkit's is a socket of the phone that no other machine reaches.
+    words = right["one_port_alternative"].partition(",")[0].replace("PID", "47").split()
+    words[2] = "unix-abstract://x"
+    assert server_command("lldb-server", "x", None, 47) == "exec " + " ".join(words)
 
 
 @pytest.mark.parametrize(
