@@ -18,6 +18,9 @@ from devkit.lldb import find_tools
 from tests.e2e.support import Cli, Sim, TinyApp, eventually, left_on_phone
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_debug import MAIN, nothing_left
+from tests.e2e.test_debug_symbols import GO_ON, late
+
+__all__ = ["late"]
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +67,17 @@ def test_stripped_on_the_phone_and_lines_here(sim: Sim, tiny: TinyApp, devkit: C
     there = device.stat([f"{DIR}/libinner.so"])[f"{DIR}/libinner.so"]
     assert there is not None and there.size < tiny.library.stat().st_size
     assert [frame["line"] for frame in ran.data["stops"][0]["frames"][:1]] == [4]
+
+
+def test_a_breakpoint_in_a_library_that_is_opened_later(sim: Sim, late: Path, devkit: Cli) -> None:
+    ran = devkit("debug", "late", "-b", "plug.c:2", "--batch", "-", "--json", cwd=late, stdin=GO_ON)
+    assert ran.code == 41, ran.err
+    [stop] = ran.data["stops"]
+    assert [(f["module"], f["function"]) for f in stop["frames"][:2]] == [
+        ("libplug.so", "plug_work"),
+        ("late", "main"),
+    ]
+    assert (stop["frames"][0]["line"], stop["locals"][0]["value"]) == (2, "20")
 
 
 def test_pause_and_continue_twice(sim: Sim, tiny: TinyApp) -> None:
