@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import hashlib
 import html
 import itertools
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devkit import paths
 from devkit.errors import FileError, ToolMissing, UsageError
 from devkit.ndk.qnn_sdk import QnnSdk
+from devkit.qnn.docs_index import keep, kept_for, stamp_of
 from devkit.qnn.html_text import TABLE, Block, main_part, main_span, read_blocks
 from devkit.qnn.opdef import Operation, Supplement, read_operation, read_supplement
 
@@ -31,7 +29,6 @@ _TITLE = re.compile(r"<title>\s*(Function|Struct|Enum|Define|Typedef|Union|Class
 _TITLE_BYTES = 4096
 # Of the kinds of pages with one name, the one that says most comes first.
 _KINDS = ("Function", "Struct", "Union", "Class", "Enum", "Typedef", "Define", "File")
-_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -208,8 +205,8 @@ def _bytes(page: Path) -> bytes:
 
 def _ops(page: Path) -> dict[str, list[int]]:
     """Each operation of a page and where it begins and ends, in bytes."""
-    stamp = _stamp(page)
-    cached = _cached(page, stamp)
+    stamp = stamp_of([page])
+    cached = kept_for(page, stamp)
     if cached is not None:
         return cached
     content = _bytes(page)
@@ -219,14 +216,14 @@ def _ops(page: Path) -> dict[str, list[int]]:
     found = {
         name: [at, after] for (at, level, name), (after, _, _) in itertools.pairwise(marks) if level == 2
     }
-    _keep(page, stamp, found)
+    keep(page, stamp, found)
     return found
 
 
 def _api(folder: Path) -> dict[str, tuple[str, str]]:
     """Each name of the API's reference: its kind and page."""
-    stamp = _stamp(folder)
-    cached = _cached(folder, stamp)
+    stamp = stamp_of([folder])
+    cached = kept_for(folder, stamp)
     if cached is None:
         found: dict[str, tuple[str, str]] = {}
         for page in sorted(folder.glob("*.html")):
@@ -239,39 +236,9 @@ def _api(folder: Path) -> dict[str, tuple[str, str]]:
                 ):
                     found[title[2]] = (title[1], page.name)
         cached = {name: list(entry) for name, entry in found.items()}
-        _keep(folder, stamp, cached)
+        keep(folder, stamp, cached)
     return {name: (entry[0], entry[1]) for name, entry in cached.items()}
 
 
 def _heading(text: bytes) -> str:
     return html.unescape(_TAG.sub(b"", _LINK.sub(b"", text)).decode("utf-8", "replace")).strip(" \n¶\uf0c1")
-
-
-def _stamp(path: Path) -> list[int]:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise FileError(f"{path} cannot be read", evidence=error.strerror) from None
-    return [_VERSION, status.st_size, status.st_mtime_ns]
-
-
-def _cache_file(path: Path) -> Path:
-    name = hashlib.sha256(str(path.absolute()).encode("utf-8", "surrogateescape")).hexdigest()[:24]
-    return paths.cache_dir() / "qnn-docs" / f"{name}.json"
-
-
-def _cached(path: Path, stamp: list[int]) -> dict[str, Any] | None:
-    try:
-        data = json.loads(_cache_file(path).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(data, dict) or data.get("stamp") != stamp:
-        return None
-    found = data.get("found")
-    return found if isinstance(found, dict) else None
-
-
-def _keep(path: Path, stamp: list[int], found: Mapping[str, Any]) -> None:
-    with contextlib.suppress(OSError):  # only speed is lost
-        text = json.dumps({"path": str(path), "stamp": stamp, "found": found})
-        paths.write_atomically(_cache_file(path), text)

@@ -13,6 +13,7 @@ from typing import Any
 
 from devkit.errors import FileError, UsageError
 from devkit.ndk.qnn_sdk import QnnSdk
+from devkit.qnn.docs_index import keep, kept_for, stamp_of
 
 _BLOCK = re.compile(r"\btypedef\s+(?P<kind>struct|enum|union)\b[^{;]*\{")
 _PLAIN = re.compile(r"\btypedef\s+(?P<what>[^{};]+);")
@@ -125,17 +126,28 @@ _REMEMBERED: dict[Path, list[Declaration]] = {}
 def _read(sdk: QnnSdk) -> list[Declaration]:
     root = sdk.path / "include/QNN"
     if root not in _REMEMBERED:
-        texts = {}
-        for path in sorted(root.rglob("*.h"), key=lambda p: (len(p.parts), p.name)):
-            try:
-                texts[path.relative_to(root).as_posix()] = path.read_text("utf-8", "replace")
-            except OSError as error:
-                raise FileError(f"{path} cannot be read", evidence=error.strerror) from None
-        numbers = _Numbers(texts.values())
+        headers = sorted(root.rglob("*.h"), key=lambda p: (len(p.parts), p.name))
+        stamp = stamp_of(headers)
+        kept = kept_for(root, stamp)
+        if kept is None:
+            kept = {"declarations": [found.as_dict() for found in _parse(root, headers)]}
+            keep(root, stamp, kept)
         _REMEMBERED[root] = [
-            d for header, text in texts.items() for d in _declarations(header, text, numbers)
+            Declaration(**{**row, "members": tuple(row["members"])}) for row in kept["declarations"]
         ]
     return _REMEMBERED[root]
+
+
+def _parse(root: Path, headers: list[Path]) -> Iterator[Declaration]:
+    texts = {}
+    for path in headers:
+        try:
+            texts[path.relative_to(root).as_posix()] = path.read_text("utf-8", "replace")
+        except OSError as error:
+            raise FileError(f"{path} cannot be read", evidence=error.strerror) from None
+    numbers = _Numbers(texts.values())
+    for header, text in texts.items():
+        yield from _declarations(header, text, numbers)
 
 
 class _Numbers:

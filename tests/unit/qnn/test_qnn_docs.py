@@ -13,8 +13,9 @@ import pytest
 from devkit.errors import ToolMissing, UsageError
 from devkit.ndk.qnn_sdk import QnnSdk, open_qnn_sdk
 from devkit.qnn import docs as qnn_docs
+from devkit.qnn import headers as qnn_headers
 from devkit.qnn.docs import backends, find_api, find_operation, operations
-from devkit.qnn.headers import find_declaration, names_of_error, used_types
+from devkit.qnn.headers import Declaration, find_declaration, names_of_error, used_types
 from devkit.qnn.html_text import as_text, read_blocks
 from devkit.qnn.opdef import DATATYPES
 from devkit.qnn.side_by_side import side_by_side
@@ -93,6 +94,20 @@ def test_the_index_is_kept_and_made_anew(
     for file in kept:
         file.write_text("{broken")
     assert operations(sdk) == ("Fold", "MatFold")
+
+
+def test_the_headers_are_kept_and_read_anew(sdk: QnnSdk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find(name: str) -> Declaration:
+        monkeypatch.setattr(qnn_headers, "_REMEMBERED", {})  # another command
+        return find_declaration(sdk, name)
+
+    sheet = find("Qnn_Sheet_t")
+    with monkeypatch.context() as patch:
+        patch.setattr(qnn_headers, "_BLOCK", None)  # what the kept declarations make needless
+        assert find("Qnn_Sheet_t") == sheet
+    (sdk.path / "include/QNN/HTP").mkdir(exist_ok=True)
+    (sdk.path / "include/QNN/HTP/QnnMore.h").write_text("typedef struct { int more; } Qnn_More_t;\n")
+    assert find("Qnn_More_t").header == "HTP/QnnMore.h"
 
 
 def test_the_api_reference(sdk: QnnSdk) -> None:
