@@ -46,7 +46,7 @@ def docs(
     """Read the SDK's documentation: an operation with what each backend takes, an API function, a type.
 
     Everything comes from the SDK on this machine; nothing is downloaded. One --backend shows all of its
-    combinations of data types.
+    combinations of data types. Exit code 2: no such name; 125: no SDK, or one without documentation.
     """
     from devkit.cli.qnn import _find
 

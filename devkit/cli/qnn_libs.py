@@ -35,7 +35,10 @@ def libs(
         typer.Option("--sdk", metavar="VERSION|PATH", help="SDK to use instead of the configured one."),
     ] = None,
 ) -> None:
-    """The files of ONE SDK that a backend needs on the phone, with the version inside each."""
+    """The files of ONE SDK that a backend needs on the phone, with the version inside each.
+
+    Exit code 2: no such backend, chip or target; 125: the SDK lacks a file, or no phone says its chip.
+    """
     from devkit import config as configuration
     from devkit.cli.qnn import _find
     from devkit.device.soc import decide, load_chips, require_arch, soc_of

@@ -85,6 +85,8 @@ def net_run(
     from devkit.runtime.request import OUTPUT_FOLDER
 
     if example is not None:
+        if dry_run:
+            raise UsageError("--example has no --dry-run: it writes three small files into a folder")
         _write_example(paths.expand_user(example))
         return
     if model is None or not inputs:

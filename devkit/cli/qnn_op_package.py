@@ -77,7 +77,10 @@ def deploy(
     device_dir: common.DeviceDir = None,
     dry_run: common.DryRun = False,
 ) -> None:
-    """Put a built op package into an app's folder on the phone; prints how it is registered."""
+    """Put a built op package into an app's folder on the phone; prints how it is registered.
+
+    Exit code 125 when it is not built for this phone.
+    """
     import posixpath
 
     from devkit.qnn import op_package

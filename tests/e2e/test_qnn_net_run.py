@@ -31,6 +31,8 @@ def demo(workdir: Path, devkit: Cli, sdk: Path, sim: Sim, monkeypatch: pytest.Mo
     (workdir / "devkit.yaml").write_text(f"device: {{dir: '{PLACE}', soc: SM8650}}\nqnn: {{path: '{sdk}'}}\n")
     made = devkit("qnn", "net-run", "--example", "演 demo")
     assert made.code == 0, made.err
+    refused = devkit("qnn", "net-run", "--example", "none", "--dry-run")
+    assert refused.code == 2 and not (workdir / "none").exists()
     return workdir / "演 demo"
 
 
