@@ -78,8 +78,10 @@ def explain(
 def _on_phone(log: str, place: str, serial: str | None, chips: dict[str, Chip]) -> LogExplanation:
     """Explain a log with what lies on the phone now."""
     import posixpath
+    from dataclasses import replace
 
     from devkit.device.soc import soc_of
+    from devkit.qnn.dsp_program import ask_dsp
     from devkit.qnn.explain import explain_log
     from devkit.qnn.phone_look import look_at_phone
 
@@ -89,11 +91,15 @@ def _on_phone(log: str, place: str, serial: str | None, chips: dict[str, Chip]) 
     if not place.startswith("/"):
         folder = posixpath.join(device.writable_dir(config.device.dir), place)
     app = config.apps.get(place)
+    found = look_at_phone(device, folder)
+    if found.has_rpc:
+        with output.current().progress("asking the phone's DSP", None):
+            found = replace(found, answer=ask_dsp(config, device, folder))
     return explain_log(
         chunks(log),
         soc=soc_of(device, config),
         chips=chips,
-        phone=look_at_phone(device, folder),
+        phone=found,
         abi=device.abi,
         env=app.env if app else None,
     )

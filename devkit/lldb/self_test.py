@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devkit import output
+from devkit.engine.small_programs import toolchain_for
 from devkit.errors import PHONE, CheckFailed, DevkitError
 from devkit.lldb import self_test_program, version
 from devkit.lldb.request import DebugRequest
@@ -95,7 +96,7 @@ class _Test:
         return f"LLDB {self.major or '?'}: {self.tools.lldb} ({self.tools.origin})"
 
     def _compile(self) -> str:
-        toolchain = self_test_program.find_toolchain(self.config, self.device)
+        toolchain = toolchain_for(self.config, self.device)
         self.program: Path = self_test_program.compile_program(toolchain)
         return toolchain.description
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,12 @@ from devkit.errors import PHONE, DeployError
 from devkit.ndk.qnn_version import ContextFacts, short_version
 from devkit.qnn.checks import BROKEN, OK, WARNING, Check, Surroundings
 from devkit.qnn.inventory import Context, Inventory, Library, part_of
+from devkit.qnn.process_domain import LOOK, RPC, DspAccess, check_domain, read_access
 from devkit.symbols import ElfInfo
 
 if TYPE_CHECKING:
     from devkit.device import Device
+    from devkit.qnn.dsp_program import DspAnswer
 
 TIMEOUT_S = 120.0
 # e_machine of the processors that may be met here.
@@ -32,11 +34,7 @@ done
 for d in /vendor/lib64 /odm/lib64 /system_ext/lib64 /vendor/lib/rfsa/adsp /vendor/dsp/cdsp; do
   for f in $d/libQnn*.so $d/libcdsprpc.so; do [ -f "$f" ] && echo "maker|$(id "$f")|$f"; done
 done
-for f in /dev/adsprpc-smd /dev/fastrpc-cdsp /dev/fastrpc-cdsp-secure; do
-  [ -e "$f" ] || continue
-  if [ -r "$f" ] && [ -w "$f" ]; then echo "node|open|$f"; else echo "node|closed|$f"; fi
-done
-exit 0
+{LOOK}exit 0
 """
 
 
@@ -47,12 +45,20 @@ class PhoneFiles:
     Attributes:
         inventory: of the app's folder; paths are the phone's.
         maker: the maker's own libraries, path → version inside (None: it has none).
-        nodes: device files that lead to the DSP, path → whether this shell may use it.
+        access: the way to the DSP as the phone's shell sees it.
+        answer: of the phone's FastRPC library; None when it was not asked.
     """
 
     inventory: Inventory
     maker: Mapping[str, str | None]
-    nodes: Mapping[str, bool]
+    access: DspAccess = field(default_factory=DspAccess)
+    answer: DspAnswer | None = None
+
+    @property
+    def has_rpc(self) -> bool:
+        """Whether there is a FastRPC library that can be asked."""
+        names = [*self.maker, *(str(library.path) for library in self.inventory.libraries)]
+        return any(posixpath.basename(name) == RPC for name in names)
 
 
 def look_at_phone(device: Device, folder: str) -> PhoneFiles:
@@ -72,8 +78,8 @@ def look_at_phone(device: Device, folder: str) -> PhoneFiles:
         )
     libraries, contexts = [], []
     maker: dict[str, str | None] = {}
-    nodes: dict[str, bool] = {}
-    for line in done.text.splitlines():
+    lines = done.text.splitlines()
+    for line in lines:
         kind, _, rest = line.partition("|")
         if kind == "file" and rest.count("|") >= 4:
             size, head, build_id, chip, name = rest.split("|", 4)
@@ -86,17 +92,17 @@ def look_at_phone(device: Device, folder: str) -> PhoneFiles:
         elif kind == "maker":
             build_id, _, name = rest.partition("|")
             maker[name] = build_id or None
-        elif kind == "node":
-            state, _, name = rest.partition("|")
-            nodes[name] = state == "open"
-    return PhoneFiles(Inventory(Path(folder), tuple(libraries), tuple(contexts)), maker, nodes)
+    inventory = Inventory(Path(folder), tuple(libraries), tuple(contexts))
+    return PhoneFiles(inventory, maker, read_access(lines))
 
 
 def check_phone(found: PhoneFiles, against: Surroundings) -> list[Check]:
     """The maker's copies that would be taken for missing ones, and the way to the DSP."""
     mine = {library.path.name for library in found.inventory.libraries}
-    if not any(name.startswith("libQnnHtp") for name in mine) or not against.is_phone:
+    if not any(name.startswith("libQnnHtp") for name in mine):
         return []
+    if not against.is_phone:
+        return list(check_domain(found.access, found.answer)) if found.answer is not None else []
     checks = []
     ours = next((library.build_id for library in found.inventory.qnn() if library.build_id), None)
     wanted = (
@@ -114,23 +120,27 @@ def check_phone(found: PhoneFiles, against: Surroundings) -> list[Check]:
                     path, f"send {name} of the same SDK along: backend: htp does",
                 )
             )  # fmt: skip
-    if not any(posixpath.basename(path) == "libcdsprpc.so" for path in found.maker):
+    access = found.access
+    if not found.has_rpc:
         checks.append(
-            Check("dsp", BROKEN, "the phone has no libcdsprpc.so, which leads to the DSP", None,
+            Check("dsp", BROKEN, f"the phone has no {RPC}, which leads to the DSP", None,
                   "a phone without Hexagon, or a build that hides it: backend: gpu")
         )  # fmt: skip
-    if not found.nodes:
+    if not access.nodes:
         checks.append(
             Check("dsp", BROKEN, "the phone has no device file that leads to the DSP (adsprpc-smd)")
         )
-    elif not any(found.nodes.values()):
+    elif not any(access.nodes.values()):
+        names = ", ".join(access.shown(node) for node in access.nodes)
         checks.append(
-            Check("dsp", WARNING, f"this shell may not open {', '.join(found.nodes)}", None,
-                  "run it as root (devkit run --root), or as an app: unsigned code may be refused")
+            Check("dsp", WARNING, f"this shell ({access.asked_by}) may not read {names}", None,
+                  f"{RPC} asks the maker's DSP service then, which may refuse: devkit run --root, or an app")
         )  # fmt: skip
-    if not checks:
-        usable = [path for path, is_open in found.nodes.items() if is_open]
-        checks.append(Check("dsp", OK, f"the way to the DSP is open: {', '.join(usable)}, libcdsprpc.so"))
+    if not any(check.name == "dsp" for check in checks):
+        usable = [access.shown(path) for path, is_open in access.nodes.items() if is_open]
+        checks.append(Check("dsp", OK, f"the way to the DSP is open: {', '.join(usable)}, {RPC}"))
+    if found.has_rpc:
+        checks += check_domain(access, found.answer, against.arch)
     return checks
 
 

@@ -33,7 +33,7 @@ def test_every_link_works(sim: Sim, devkit: Cli, device: Device, tmp_path: Path)
     assert "self_test.c:" in evidence["launch"] and "result = 42" in evidence["launch"]
     assert nothing_is_left(device)
     # The program is compiled once.
-    [program] = (tmp_path / "devkit/self-test").glob("*/devkit-self-test")
+    [program] = (tmp_path / "devkit/small-programs/devkit-self-test").glob("*/devkit-self-test")
     made = program.stat().st_mtime_ns
     again = devkit("debug", "--self-test", XDG_CACHE_HOME=str(tmp_path))
     assert again.code == 0 and "the debugger works on this phone" in again.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +16,22 @@ from devkit.qnn.checks import Check, Surroundings
 from devkit.qnn.explain import explain_log
 from devkit.qnn.inventory import take_inventory
 from devkit.qnn.phone_look import PhoneFiles, check_phone, look_at_phone
+from devkit.qnn.process_domain import LOOK, DspAccess, read_access
 from tests.e2e.support import REPO, Cli
 
 CASES = REPO / "tests/data/cases"
 FOLDER = "/data/local/tmp/devkit/查 app"
+# Answers as FastRPC's library does (remote.h): 12 bytes, domain 3, the value behind them.
+RPC_SOURCE = r"""
+#include <stdint.h>
+int remote_handle_control(uint32_t request, void* data, uint32_t size) {
+  uint32_t* one = data;
+  if (request != 2 || size != 12 || one[0] != 3) return 0x8000040e;
+  if (one[1] == 1 && UNSIGNED > 1) return 0x80000414;
+  one[2] = one[1] == 6 ? 0x8c75 : one[1] == 1 ? UNSIGNED : 1;
+  return 0;
+}
+"""
 OLD, NEW = "v2.25.17.240716120000_99000", "v2.42.0.251225120000_100001"
 
 
@@ -69,7 +82,9 @@ def test_the_stub_that_the_maker_has_is_named(device: Device, pushed: Path) -> N
     """Case K1, with what the phone of the report had."""
     looked = look_at_phone(device, FOLDER)
     maker = {"/odm/lib64/libQnnHtpV75Stub.so": OLD, "/vendor/lib64/libcdsprpc.so": None}
-    phone = dataclasses.replace(looked, maker=maker, nodes={"/dev/adsprpc-smd": False})
+    node = "/dev/adsprpc-smd"
+    access = DspAccess("uid 2000, u:r:shell:s0", {node: False}, {node: "crw-rw---- system"})
+    phone = dataclasses.replace(looked, maker=maker, access=access)
     soc = decide({}, load_chips(), told="SM8650")
     found = explain_log(
         [(CASES / "K1/run.log").read_bytes()], soc=soc, phone=phone, env={"ADSP_LIBRARY_PATH": "/a:/b"}
@@ -80,11 +95,12 @@ def test_the_stub_that_the_maker_has_is_named(device: Device, pushed: Path) -> N
     stub = "libQnnHtpV75Stub.so is not in the app's folder: the maker's own of QNN 2.25.17 is taken, "
     assert texts[f"{stub}/odm/lib64/libQnnHtpV75Stub.so"] == "broken"
     assert texts["ADSP_LIBRARY_PATH separates folders by `;`, not by `:` (env: in devkit.yaml)"] == "broken"
-    assert texts["this shell may not open /dev/adsprpc-smd"] == "warning"
+    shell = "this shell (uid 2000, u:r:shell:s0) may not read /dev/adsprpc-smd (crw-rw---- system)"
+    assert texts[shell] == "warning"
     # Another chip: its Stub and Skel are wanted.
     other = check_phone(phone, Surroundings(decide({}, load_chips(), told="SM8550")))
     assert not any("V75Stub" in check.text for check in other)
-    none = PhoneFiles(looked.inventory, {}, {})
+    none = PhoneFiles(looked.inventory, {})
     assert [c.state for c in check_phone(none, Surroundings(soc))] == ["broken", "broken"]
 
 
@@ -99,3 +115,34 @@ def test_the_command(devkit: Cli, device: Device, pushed: Path, workdir: Path) -
     assert refused.code == 2 and "leave out --files" in refused.err
     missing = devkit("qnn", "explain", CASES / "K1/run.log", "--phone", "missing")
     assert missing.code == 125 and "devkit deploy APP" in missing.err
+
+
+def test_the_dsp_is_asked_by_a_program_on_the_phone(
+    devkit: Cli, device: Device, pushed: Path, workdir: Path
+) -> None:
+    (workdir / "devkit.yaml").write_text("device: {dir: /data/local/tmp/devkit}\n")
+    (workdir / "rpc.c").write_text(RPC_SOURCE)
+
+    def told(unsigned: int) -> dict[str, str]:
+        library = workdir / "libcdsprpc.so"
+        words = ["cc", "-shared", "-fPIC", f"-DUNSIGNED={unsigned}", "rpc.c", "-o", library]
+        subprocess.run(words, cwd=workdir, check=True)
+        device.push_bytes(library.read_bytes(), f"{FOLDER}/libcdsprpc.so")
+        ran = devkit("qnn", "explain", CASES / "K1/run.log", "--phone", "查 app", "--json")
+        assert ran.code == 1, ran.err
+        return {check["state"]: check["text"] for check in ran.data["checks"] if check["name"] == "unsigned"}
+
+    says = "libcdsprpc.so says UNSIGNED_PD_SUPPORT {} of the compute DSP, Hexagon v75"
+    assert told(1) == {"ok": f"the DSP offers unsigned process domains: {says.format(1)}"}
+    assert told(0) == {"broken": f"the DSP offers no unsigned process domain: {says.format(0)}"}
+    assert told(2)["warning"].endswith("it answers 0x80000414 (AEE_EUNSUPPORTED)")
+    device.push_bytes(b"\x7fELF no library", f"{FOLDER}/libcdsprpc.so")
+    ran = devkit("qnn", "explain", CASES / "K1/run.log", "--phone", "查 app")
+    assert "warning  unsigned: libcdsprpc.so cannot be used: " in ran.out
+    assert "devkit-ask-dsp" not in device.shell(["ls", "-a", FOLDER]).text
+
+
+def test_this_shell_and_what_it_may(device: Device) -> None:
+    access = read_access(device.shell(LOOK).text.splitlines())
+    assert access.asked_by.startswith(f"uid {device.shell(['id', '-u']).text.strip()}")
+    assert (access.nodes, access.images, access.forced) == ({}, {}, {})

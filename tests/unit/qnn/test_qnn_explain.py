@@ -265,7 +265,7 @@ def test_the_table_and_the_findings_belong_together() -> None:
     assert findings <= known_kinds()
     for kind in known_kinds():
         for cause in causes_of(kind):
-            assert set(cause.checks) <= {*check_names(), "separator", "graphs"}, kind
+            assert set(cause.checks) <= {*check_names(), "separator", "graphs", "unsigned"}, kind
     for number, entry in table["codes"].items():
         assert look_up(hex(number)).header and entry.get("kind", "qnn-device") in known_kinds()
     names = [entry["name"] for entry in table["codes"].values()]
