@@ -13,6 +13,7 @@ from devkit.device import Device
 from devkit.device.soc import decide, load_chips
 from devkit.errors import DeployError
 from devkit.qnn.checks import Check, Surroundings
+from devkit.qnn.dsp_program import DspAnswer
 from devkit.qnn.explain import explain_log
 from devkit.qnn.inventory import take_inventory
 from devkit.qnn.phone_look import PhoneFiles, check_phone, look_at_phone
@@ -100,6 +101,10 @@ def test_the_stub_that_the_maker_has_is_named(device: Device, pushed: Path) -> N
     # Another chip: its Stub and Skel are wanted.
     other = check_phone(phone, Surroundings(decide({}, load_chips(), told="SM8550")))
     assert not any("V75Stub" in check.text for check in other)
+    # What the DSP itself says of unsigned code and of its architecture.
+    asked = dataclasses.replace(phone, answer=DspAnswer({"UNSIGNED_PD_SUPPORT": 0, "ARCH_VER": 0x8C73}))
+    said = {check.name: check.state for check in check_phone(asked, Surroundings(soc))}
+    assert (said["unsigned"], said["arch"]) == ("broken", "warning")
     none = PhoneFiles(looked.inventory, {})
     assert [c.state for c in check_phone(none, Surroundings(soc))] == ["broken", "broken"]
 
