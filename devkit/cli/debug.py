@@ -58,7 +58,7 @@ def debug(
         typer.Option(
             "--preset",
             metavar="NAME",
-            help="Stop at a set of breakpoints with explanations; repeatable; list: which there are.",
+            help="A set of breakpoints, explained; repeatable (see --list-presets).",
         ),
     ] = None,
     show_presets: Annotated[
@@ -79,7 +79,7 @@ def debug(
         typer.Option(
             "--stdin",
             metavar="FILE",
-            help="What the program reads: a file, another terminal (/dev/pts/7), or - (--batch, --serve).",
+            help="Its input: a file, a terminal (/dev/pts/7), - with --batch, --serve.",
         ),
     ] = None,
     batch: Annotated[
@@ -97,9 +97,7 @@ def debug(
     ] = None,
     serve: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="For editors: all but LLDB; its commands are written into this folder."
-        ),
+        typer.Option(metavar="DIR", help="For editors: all but LLDB, whose commands go into this folder."),
     ] = None,
     logcat: Annotated[
         Path | None,
@@ -115,7 +113,7 @@ def debug(
     ] = False,
     platform: Annotated[
         bool,
-        typer.Option("--platform", help="LLDB's platform mode: it launches or attaches through lldb-server."),
+        typer.Option("--platform", help="LLDB's platform mode: launch and attach through lldb-server."),
     ] = False,
     print_commands: common.PrintCommands = False,
     in_vscode: Annotated[

@@ -40,7 +40,7 @@ def logcat(
         list[str] | None,
         typer.Argument(
             metavar="[TAG:LEVEL]…",
-            help="What is shown; '*' is every other tag, S silent (its default). Default: the engine's tags.",
+            help="What is shown (the engine's tags); '*': all others, S: silent.",
         ),
     ] = None,
     serial: common.Serial = None,
@@ -138,6 +138,8 @@ def logcat(
     if filters.since_ns and filters.until_ns and filters.since_ns > filters.until_ns:
         raise UsageError(f"--since {since} is later than --until {until}: nothing can be shown")
     if print_commands:
+        if file is not None:
+            raise UsageError("--print-commands tells how adb reads a phone's log, --file reads a saved one")
         logcat_adb.print_commands(config, serial, buffers, filters, dump)
         return
     with contextlib.ExitStack() as stack:

@@ -47,7 +47,7 @@ def run(argv: Sequence[str]) -> int:
         return error.exit_code
     except Exception as error:
         if isinstance(error, _ClickError):
-            return _usage_error(error)
+            return _usage_error(error, before_dashes)
         if _comes_from_ctrl_c(error):
             return _interrupted(sink)
         _show_traceback(sink)
@@ -287,13 +287,24 @@ def _common_options() -> list[Any]:
     return [parameter for parameter in command.params if parameter.name.startswith("common_")]
 
 
-def _usage_error(error: Any) -> int:
+def _usage_error(error: Any, argv: Sequence[str]) -> int:
     context: Any = getattr(error, "ctx", None)
     if type(error).__name__ == _NoSubcommand:
         sys.stdout.write(context.get_help() + "\n")
         return errors.EXIT_USAGE
-    command = context.command_path if context is not None else "devkit"
+    command = context.command_path if context is not None else _command_in(argv)
     output.current().error(
         errors.UsageError(f"{command}: {error.format_message()}", hints=[f"{command} --help"])
     )
     return errors.EXIT_USAGE
+
+
+def _command_in(argv: Sequence[str]) -> str:
+    """The command that a line means, where the parser gave up before it said so (an option without value)."""
+    words, group = ["devkit"], _root()
+    for word in (word for word in argv if not word.startswith("-")):
+        group = group.get_command(None, word) if hasattr(group, "get_command") else None
+        if group is None:
+            break
+        words.append(word)
+    return " ".join(words)

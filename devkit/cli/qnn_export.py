@@ -67,12 +67,17 @@ def export(
     The old qnn/ stays until the new one has been checked. Exit code 125 when a step fails.
     """
     from devkit.cli.qnn import _find
-    from devkit.qnn.export.plan import plan_export
+    from devkit.qnn.export.plan import check_model, plan_export
     from devkit.qnn.export.whole import export as do_export
     from devkit.qnn.export.whole import host_tools
 
     config = common.load_config(serial=serial)
     wanted = {"chunk_size": chunk_size, "vtcm_mb": vtcm_mb}
+    model = paths.expand_user(model).absolute()
+    # A wrong folder or chip is told before an SDK is asked for.
+    check_model(model, tuple(extra or ()))
+    both = soc_id is not None and dsp_arch is not None
+    chip = _chip(config, serial, soc, both) if soc is not None else None
     found = _find(sdk)
     if sdk is not None:
         # The tools are to be built with the headers of the SDK that compiles.
@@ -80,8 +85,8 @@ def export(
     plan = plan_export(
         config,
         found,
-        paths.expand_user(model).absolute(),
-        soc=_chip(config, serial, soc, soc_id is not None and dsp_arch is not None),
+        model,
+        soc=chip or _chip(config, serial, soc, both),
         soc_id=soc_id,
         dsp_arch=dsp_arch,
         wanted={name: str(value) for name, value in wanted.items() if value is not None},

@@ -36,9 +36,7 @@ Stdin = Annotated[
 ]
 Tty = Annotated[
     bool | None,
-    typer.Option(
-        "--tty/--no-tty", help="A terminal for the program (default: when stdin and stdout are one here)."
-    ),
+    typer.Option("--tty/--no-tty", help="A terminal for the program (default: as stdin and stdout here)."),
 ]
 Live = Annotated[
     bool,

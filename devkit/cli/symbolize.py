@@ -34,8 +34,7 @@ def symbolize(
         typer.Option(
             "--symbols",
             metavar="DIR",
-            help="Unstripped files or the APK: a folder (with all below) or a file. Repeatable. "
-            "Default: what devkit built.",
+            help="Unstripped files or an APK; repeatable (what devkit built).",
         ),
     ] = None,
     pull: Annotated[
@@ -60,6 +59,9 @@ def symbolize(
             "no text to read",
             hints=["devkit symbolize FILE", "adb logcat -d -b main,crash | devkit symbolize -"],
         )
+    for place in symbols or []:
+        if not paths.expand_user(place).exists():
+            raise UsageError(f"--symbols {place} does not exist")
     known = crashes.KnownErrors()
     reading = crashes.read_crashes(lines_of(file), known.take)
     config: Config | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +44,7 @@ class SymbolFolders:
         archives: list[Path] = []
         for place in self.places:
             if not place.exists():
-                raise UsageError(f"{place} does not exist", hints=[f"ls -d {place.parent}/*"])
+                raise UsageError(f"{place} does not exist", hints=[f"ls -d {shlex.quote(str(place.parent))}"])
             for file in symbol_files(place):
                 if file.suffix in (".apk", ".zip"):
                     archives.append(file)

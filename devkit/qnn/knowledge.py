@@ -102,7 +102,8 @@ def look_up(text: str) -> Code:
             hints=["grep the number in the SDK: grep -rn ERROR $(devkit qnn sdk path)/include/QNN"],
         )
     if entry is None:
-        return Code(number, None, "not in devkit's table", component, header)
+        low = "" if text in (str(number), hex(number)) else f": the low 16 bits of {text}"
+        return Code(number, None, f"not in devkit's table{low}", component, header)
     return Code(number, entry["name"], entry["text"], component, header, causes_of(entry.get("kind", "")))
 
 

@@ -141,7 +141,7 @@ def plan_export(
             hints=["--soc SM8650", "--soc-id 57 --dsp-arch v75", "-s SERIAL asks a phone"],
         )
     arch = arch if arch.startswith("v") else f"v{arch}"
-    _check_model(model, _model_name(more))
+    check_model(model, more)
     python = converter_interpreter(sdk)
     environment = tool_environment(sdk)
     # The script calls python3 by that name; the SDK's tools are made for the converters' one.
@@ -196,7 +196,17 @@ def _model_name(more: tuple[str, ...]) -> str:
     return given[-1] if given else "llm.mnn"
 
 
-def _check_model(model: Path, name: str) -> None:
+def check_model(model: Path, more: tuple[str, ...] = ()) -> None:
+    """Whether a folder is what the script reads.
+
+    Args:
+        more: the script's arguments, which may choose another model of the folder.
+
+    Raises:
+        UsageError: there is no such folder.
+        FileError: it lacks what the script reads.
+    """
+    name = _model_name(more)
     if not model.is_dir():
         raise UsageError(f"there is no model folder {model}", hints=["devkit qnn export MODEL_DIR"])
     if "FastVLM" in model.name and name == "visual.mnn":

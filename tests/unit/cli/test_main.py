@@ -198,3 +198,20 @@ def test_a_full_disk_behind_stdout_is_said_and_behind_stderr_is_not_fatal() -> N
     assert done.returncode == 125 and "the output cannot be written" in done.stderr
     done = subprocess.run(["sh", "-c", f"{run} nosuch 2>/dev/full"], capture_output=True, text=True)
     assert done.returncode == 2
+
+
+def test_a_missing_value_names_the_command(tmp_path: Path) -> None:
+    missing = devkit("qnn", "export", "--soc", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert "devkit qnn export: Option '--soc' requires" in missing.stderr
+    assert "try: devkit qnn export --help" in missing.stderr
+
+
+def test_qnn_export_tells_a_wrong_folder_before_it_asks_for_an_sdk(tmp_path: Path) -> None:
+    done = devkit("qnn", "export", "nowhere", cwd=tmp_path, HOME=str(tmp_path))
+    assert (done.returncode, "there is no model folder" in done.stderr) == (2, True)
+
+
+def test_logcat_of_a_file_has_no_adb_command_to_print(tmp_path: Path) -> None:
+    done = devkit("logcat", "--file", "log.txt", "--print-commands", cwd=tmp_path)
+    assert (done.returncode, "--file reads a saved one" in done.stderr) == (2, True)
