@@ -178,7 +178,9 @@ class Opener:
         with contextlib.ExitStack() as parts:
             try:
                 if request.wait_for is not None:
-                    pid = wait_for_process(self._device, request.wait_for, request.device_dir)
+                    pid = wait_for_process(
+                        self._device, request.wait_for, request.device_dir, request.timeout_s
+                    )
                 server = parts.enter_context(
                     LldbServer(
                         self._device,

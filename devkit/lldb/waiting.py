@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from devkit import output
-from devkit.errors import PHONE, DebugError
+from devkit.errors import PHONE, DebugError, OperationTimeout
 from devkit.runtime.guard import Guard
 
 if TYPE_CHECKING:
@@ -24,25 +25,29 @@ done
 """
 
 
-def wait_for_process(device: Device, name: str, folder: str) -> int:
+def wait_for_process(device: Device, name: str, folder: str, timeout_s: float | None = None) -> int:
     """The pid of the next process of that name; it has been stopped with SIGSTOP.
 
     Args:
         name: the file name of its program.
         folder: a folder on the phone that can be written to.
+        timeout_s: how long to wait; None: for ever.
 
     Raises:
         DebugError: the phone cannot look (no pidof).
         DeviceError: the phone went away.
+        OperationTimeout: nobody started it in that time.
     """
     from devkit.device import quote_word
 
     guard = Guard(device, folder)
     said = b""
+    end = time.monotonic() + timeout_s if timeout_s is not None else None
     try:
         text = guard.prefix + _SCRIPT.format(name=quote_word(name))
         with device.open_shell(text, doing=f"waiting for {name}") as stream:
-            for _, data in stream:
+            while True:
+                _, data = stream.read(max(0.0, end - time.monotonic()) if end is not None else None)
                 if isinstance(data, int):
                     break
                 if not said:
@@ -52,6 +57,12 @@ def wait_for_process(device: Device, name: str, folder: str) -> int:
                 last = said.strip().splitlines()[-1] if said.strip() else b""
                 if said.endswith(b"\n") and last.startswith(b"found "):
                     return int(last.split()[1])
+    except OperationTimeout:
+        raise OperationTimeout(
+            f"{name} was not started on the phone within {timeout_s:g} s",
+            where=PHONE,
+            hints=["start it meanwhile, or give it more time with --timeout"],
+        ) from None
     finally:
         guard.kill()
     raise DebugError(

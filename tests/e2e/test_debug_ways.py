@@ -71,6 +71,12 @@ def test_it_waits_for_a_program(sim: Sim, tiny: TinyApp, devkit: Cli, device: De
         assert "TracerPid:\t0" in status and "State:\tT" not in status
 
 
+def test_waiting_ends_with_the_batchs_timeout(sim: Sim, tiny: TinyApp, devkit: Cli) -> None:
+    ran = devkit("debug", tiny.program, "--wait-for", "--timeout", "0.5", "--batch", "-", stdin="bt\n")
+    assert ran.code == 124
+    assert "was not started on the phone within 0.5 s" in ran.err
+
+
 def test_processes_listed_and_picked(sim: Sim, tiny: TinyApp, devkit: Cli, device: Device) -> None:
     assert devkit("deploy", tiny.program).code == 0
     with device.open_shell(RUN) as stream:
