@@ -54,6 +54,7 @@ class Output:
         self.quiet = quiet
         self.verbosity = verbosity
         self.debug = False
+        self._line_by_line = False
 
     def data(self, value: Any, human: str | None = None) -> None:
         """Print a result: `value` as JSON in json mode, else `human` (or `value` as text)."""
@@ -70,6 +71,7 @@ class Output:
         if self.json_mode:
             import json
 
+            self._line_by_line = True
             human = "".join(json.dumps(value, ensure_ascii=False, default=str) + "\n" for value in values)
         if human:
             self._write(sys.stdout, human)
@@ -109,8 +111,10 @@ class Output:
         if self.json_mode:
             import json
 
+            # Whoever reads lines (`rows`) gets the error as one more of them.
+            text = json.dumps(error.as_dict(), indent=None if self._line_by_line else 2, ensure_ascii=False)
             with contextlib.suppress(FileError):  # where stdout is full, stderr may not be
-                self._write(sys.stdout, json.dumps(error.as_dict(), indent=2, ensure_ascii=False) + "\n")
+                self._write(sys.stdout, text + "\n")
                 return
         lines = [self.style("error", "red") + f" ({error.where}): {error.what}"]
         if error.evidence:
