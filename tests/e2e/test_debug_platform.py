@@ -103,9 +103,11 @@ def test_an_editors_adapter_and_its_restarts(
         if line.startswith(READY.encode()):
             break
     names = {"init": "initCommands", "target": "targetCreateCommands", "process": "processCreateCommands"}
-    commands = {names[kind]: lines for kind, lines in adapter_commands(str(folder)).items()}
+    commands: dict[str, object] = {"request": "attach"}
+    commands |= {names[kind]: lines for kind, lines in adapter_commands(str(folder)).items()}
     points = [[str(tiny.folder / "inner.cpp"), 4]]
-    steps = {"config": commands, "breakpoints": points, "stops": 2, "then": "continue", "restarts": 2}
+    steps = {"config": commands, "breakpoints": points, "stops": 2, "then": "continue", "restarts": 2,
+             "goes_on": True, "before_restart": None}  # fmt: skip
     plan.write_text(json.dumps(steps), "utf-8")
     script = REPO / "tests/tools/codelldb_like.py"
     done = subprocess.run(
