@@ -178,10 +178,10 @@ def _read(perf: Path, data: Path) -> Profile:
 
 
 def _argv(perf: Path, data: Path, frequency_hz: int, call_graph: str) -> list[str | Path]:
-    # -N: the user's ~/.debug stays as it is.
+    # -N: the user's ~/.debug stays as it is. Files that only call what was sampled have build-ids, too.
     return [
-        perf, "record", "--quiet", "-N", "--output", data, "--freq", str(frequency_hz),
-        "--call-graph", call_graph,
+        perf, "record", "--quiet", "-N", "--buildid-all", "--output", data,
+        "--freq", str(frequency_hz), "--call-graph", call_graph,
     ]  # fmt: skip
 
 

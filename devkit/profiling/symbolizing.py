@@ -121,7 +121,7 @@ def _mismatches(profile: Profile, index: SymbolIndex, infos: dict[int, ElfInfo |
         module = profile.modules[number]
         others = index.named(module.name)
         if others and not module.build_id:
-            yield f"{module.name}: the phone's has no build-id, so nothing tells which build it is"
+            yield f"{module.name}: what ran has no build-id, so nothing tells which build it was"
         elif others:
             known = ", ".join(sorted({(info.build_id or "none")[:12] for info in others}))
             there = module.build_id[:12]
