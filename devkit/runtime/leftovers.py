@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 # A run's marker is needed until it ends.
 _LONGEST_RUN_MINUTES = 7 * 24 * 60
-# A guard's file holds the session it watches: while that lives it is needed, however old it is.
+# A guard's file holds the session it watches: while that lives it is needed, however old it is. A recording
+# that goes on is written to.
 _SCRIPT = """\
 dir={folder}
 find "$dir" -maxdepth 2 \\( -name '{staging}*' -o -name '.devkit-trial-*' -o -name 'lldb-server-*.tmp' \
@@ -27,9 +28,14 @@ for file in "$dir"/.devkit-guard-* "$dir"/*/.devkit-guard-* "$dir"/.devkit-lldb/
   [ -s "$file" ] || continue
   read -r session < "$file" && [ ! -d "/proc/$session" ] && echo "$file"
 done
+for folder in "$dir"/.devkit-perf/run-* "$dir"/.devkit-perf/simpleperf-*.tmp; do
+  [ -e "$folder" ] && [ -z "$(find "$folder" -mmin -{minutes} 2>/dev/null)" ] && echo "$folder"
+done
 echo "== sizes =="
 """
-_PLACES = re.compile(r"(\.devkit-(staging|trial|run|guard|partial)-|lldb-server-\w+\.)[^/]*$")
+_PLACES = re.compile(
+    r"(\.devkit-(staging|trial|run|guard|partial)-|lldb-server-\w+\.|\.devkit-perf/(run|simpleperf)-)[^/]*$"
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class PhoneLeftover:
 
 
 def find_leftovers(device: Device, folder: str) -> list[PhoneLeftover]:
-    """Unfinished pushes and trials older than an hour, markers of runs older than a week, and guards of
-    sessions that have ended.
+    """Unfinished pushes, trials and recordings older than an hour, markers of runs older than a week, and
+    guards of sessions that have ended.
 
     Args:
         folder: devkit's folder on the phone.

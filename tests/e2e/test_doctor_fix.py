@@ -303,12 +303,16 @@ def test_leftovers_on_the_phone(sim: Sim, device: Device, devkit: Cli) -> None:
     current = push_server(device, tools, FOLDER)
     servers = current.rpartition("/")[0]
     old, running = f"{servers}/lldb-server-{'0' * 16}", f"{servers}/lldb-server-{'1' * 16}"
+    perf = f"{FOLDER}/.devkit-perf"
     device.shell(
         f"mkdir -p {FOLDER}/app/.devkit-staging-abc/0 {FOLDER}/app/.devkit-staging-new; "
         f"echo x > {FOLDER}/app/.devkit-staging-abc/0/part; echo mine > {FOLDER}/app/mine; "
         f"echo 999999 > {FOLDER}/app/.devkit-guard-dead; echo 1 > {FOLDER}/app/.devkit-guard-alive; "
         f"echo old > {old}; cp /system/bin/sleep {running}; "
-        f"touch -d '2020-01-01 00:00:00' {FOLDER}/app/.devkit-staging-abc",
+        f"mkdir -p {perf}/run-old {perf}/run-now; echo x > {perf}/run-old/perf.data; "
+        f"echo x > {perf}/run-now/log; "
+        f"touch -d '2020-01-01 00:00:00' {FOLDER}/app/.devkit-staging-abc {perf}/run-old/perf.data "
+        f"{perf}/run-old {perf}/run-now",
         check=True,
     )
     with device.open_shell(f"exec {running} 1000"):
@@ -318,14 +322,19 @@ def test_leftovers_on_the_phone(sim: Sim, device: Device, devkit: Cli) -> None:
         ran = devkit("doctor", "--fix", "--json")
         [(done, said)] = fixes(ran, "phone-leftovers")
     end_on_phone(device, running)
-    removed = [f"{FOLDER}/app/.devkit-staging-abc", f"{FOLDER}/app/.devkit-guard-dead", old]
+    removed = [
+        f"{FOLDER}/app/.devkit-staging-abc",
+        f"{FOLDER}/app/.devkit-guard-dead",
+        old,
+        f"{perf}/run-old",
+    ]
     assert done == "done" and all(path in said for path in removed)
     kept = [current, running, f"{FOLDER}/app/mine", f"{FOLDER}/app/.devkit-staging-new"]
-    kept.append(f"{FOLDER}/app/.devkit-guard-alive")
+    kept += [f"{FOLDER}/app/.devkit-guard-alive", f"{perf}/run-now"]
     there = device.stat([*removed, *kept])
     assert [path for path in removed if there[path]] == []
     assert [path for path in kept if not there[path]] == []
-    device.shell(f"rm -rf {FOLDER}/app {running}", check=True)
+    device.shell(f"rm -rf {FOLDER}/app {perf} {running}", check=True)
     assert link(devkit("doctor", "--json"), "phone-leftovers")["state"] == "ok"
 
 
