@@ -119,9 +119,9 @@ def test_shares_are_true_and_stacks_are_whole(
 def test_a_machine_without_perf_events(phone: Device, bare: Path, tmp_path: Path) -> None:
     phone.shell("setprop debug.devkit.perf_refused 1")
     profile = recorded(phone, "-f 500 -g ./bare 1 thread", tmp_path)
-    # Time in the kernel counts for the place that called it, and a busy machine has few samples.
+    # Here the time in the kernel counts too, for the place that called it.
     for name, share in shares(profile, bare, least=0.5).items():
-        assert share == pytest.approx(SHARES[name], abs=16)
+        assert share == pytest.approx(SHARES[name], abs=8)
     assert ("work", "sixty") in callers(profile, bare)
     assert "worker" in {thread.name for thread in profile.threads}
 
