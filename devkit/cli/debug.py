@@ -21,6 +21,7 @@ from devkit.cli import (
     debug_vscode,
     live_crashes,
     run_logcat,
+    run_options,
 )
 from devkit.errors import UsageError
 
@@ -70,6 +71,7 @@ def debug(
     pick: Annotated[
         bool, typer.Option("--pick", help="Attach to a process that you pick from a list.")
     ] = False,
+    env: run_options.Env = None,
     wait_for: Annotated[
         bool,
         typer.Option("--wait-for", help="Attach to the app's program (or --attach NAME) once it starts."),
@@ -146,8 +148,9 @@ def debug(
     if in_vscode:
         others = {
             "arguments": args, "--serial": serial, "--profile": profile, "--device-dir": device_dir,
-            "--ndk": ndk, "--break": breakpoints, "--attach": attach, "--batch": batch, "--serve": serve,
-            "--no-build": no_build, "--no-deploy": no_deploy, "--print-commands": print_commands,
+            "--ndk": ndk, "--break": breakpoints, "--attach": attach, "--batch": batch, "--env": env,
+            "--serve": serve, "--no-build": no_build, "--no-deploy": no_deploy,
+            "--print-commands": print_commands,
         }  # fmt: skip
         debug_vscode.start_in_vscode(
             name, stdin=stdin, presets=presets, pick=pick, wait_for=wait_for, platform=platform, others=others
@@ -159,10 +162,13 @@ def debug(
     _check_how(batch, print_commands, serve)
     if timeout is not None and batch is None:
         raise UsageError("--timeout is for --batch and --self-test", hints=["Ctrl-C ends other sessions"])
-    _check_which(attach, pick=pick, wait_for=wait_for, print_commands=print_commands, stdin=stdin, args=args)
+    _check_which(
+        attach, pick=pick, wait_for=wait_for, print_commands=print_commands, stdin=stdin, args=args, env=env
+    )
     if platform and wait_for:
         raise UsageError("--platform cannot wait for a program", hints=["--wait-for alone", "--attach PID"])
     _check_input(stdin, batch, serve)
+    variables = run_options.parse_env(env or ())
     if serve is not None:
         context.with_resource(lldb.announced(serve))
     run_logcat.check_place(logcat, prompt=batch is None and serve is None)
@@ -192,7 +198,7 @@ def debug(
         libraries=prepared.libraries,
         search_paths=prepared.symbol_folders,
         device_dir=prepared.device_dir,
-        launch=prepared.launch(args or ()) if launches else None,
+        launch=prepared.launch(args or (), variables) if launches else None,
         attach_pid=device.find_process(attach).pid if to_running and attach is not None else None,
         wait_for=(attach or program) if wait_for else None,
         breakpoints=tuple(points),
@@ -206,7 +212,7 @@ def debug(
         platform=platform,
         device_program=prepared.plan.program_path,
     )
-    request = debug_sanitized.with_sanitizer(request, prepared.local.app.env)
+    request = debug_sanitized.with_sanitizer(request, {**prepared.local.app.env, **variables})
     tools = lldb.find_tools(config, device)
     if print_commands:
         from devkit.runtime.manual import adb_words
@@ -293,6 +299,7 @@ def _check_which(
     print_commands: bool,
     stdin: Path | None,
     args: list[str] | None,
+    env: list[str] | None,
 ) -> None:
     if pick and (attach is not None or wait_for):
         raise UsageError("--pick goes with neither --attach nor --wait-for: it asks")
@@ -303,8 +310,8 @@ def _check_which(
     if print_commands and (pick or wait_for or stdin is not None):
         raise UsageError("--print-commands shows a launch or an --attach", hints=["--attach PID"])
     attaches = pick or wait_for or attach is not None
-    if attaches and (stdin is not None or args):
-        given = "--stdin" if stdin is not None else "arguments"
+    if attaches and (stdin is not None or args or env):
+        given = "--stdin" if stdin is not None else "--env" if env else "arguments"
         raise UsageError(f"{given} cannot be given to a program that somebody else starts")
 
 

@@ -36,8 +36,7 @@ def project(sim: Sim, workdir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "CMakeLists.txt").touch()
     (folder / "devkit.yaml").write_text(
         f"engine: cmake\napps:\n  overflow: {{target: '{folder}/overflow', args: [heap]}}\n"
-        f"  right: {{target: '{folder}/overflow'}}\n"
-        f"  goes_on: {{target: '{folder}/overflow', args: [heap], env: {{ASAN_OPTIONS: halt_on_error=0}}}}\n",
+        f"  right: {{target: '{folder}/overflow'}}\n",
         "utf-8",
     )
     return folder
@@ -76,7 +75,8 @@ def test_a_right_program_is_told_to_be_right(project: Path, devkit: Cli) -> None
 
 
 def test_who_goes_on_after_errors_stops_before_each_report(project: Path, devkit: Cli) -> None:
-    ran = devkit("debug", "goes_on", "--batch", batch(project, "thread backtrace"), "--json", cwd=project)
+    words = ("debug", "overflow", "-e", "ASAN_OPTIONS=halt_on_error=0")
+    ran = devkit(*words, "--batch", batch(project, "thread backtrace"), "--json", cwd=project)
     [stop] = ran.data["stops"]
     assert stop["is_breakpoint"] and "at __asan_on_error, before each report" in ran.err
     assert LINE in [frame["line"] for frame in stop["frames"]]
