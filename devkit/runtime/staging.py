@@ -191,11 +191,9 @@ def _decide(
     shell: ShellStream | None = None,
 ) -> ShellResult | None:
     """Run the deciding script; None when the link broke, but the phone has done it all the same."""
-    from devkit.device import PhoneLost
-
     try:
         return run_script(device, [text], timeout_s, shell)
-    except PhoneLost as error:
+    except DeviceError as error:
         state = _state_after(device, folder, staging)
         if state == manifest.id:
             output.current().note("the link broke at the end, but everything is in its place on the phone")
@@ -277,7 +275,7 @@ def _join(folder: str, staging: str, name: str) -> str:
 @contextlib.contextmanager
 def _cleaned_up(device: Device, staging: str) -> Iterator[None]:
     """Remove the staging folder when something failed; what was decided has no staging folder any more."""
-    from devkit.device import PhoneLost, quote
+    from devkit.device import quote
 
     try:
         yield
@@ -286,7 +284,8 @@ def _cleaned_up(device: Device, staging: str) -> Iterator[None]:
             device.shell(quote(["rm", "-rf", staging]), timeout_s=10)
         if isinstance(error, DeviceError) and says_full(f"{error.what} {error.evidence}"):
             raise disk_full(device, posixpath.dirname(staging), error.evidence or error.what) from None
-        if isinstance(error, PhoneLost) and not any("took their places" in hint for hint in error.hints):
+        # Lost in the middle of a transfer, or before the phone opened anything for it.
+        if isinstance(error, DeviceError) and not any("took their places" in hint for hint in error.hints):
             error.hints = (
                 f"{UNCHANGED}: repeat the command when the phone is back; big files go on from there",
                 *error.hints,
