@@ -7,6 +7,7 @@ import os
 import posixpath
 import secrets
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from devkit.symbols import Stripper
 
 _SHOWN_SKIPPED = 3
+_JUST_NOW_S, _HOUR_S = 5, 3600
 NOT_THERE = "not on the phone"
 
 
@@ -214,7 +216,7 @@ def plan_deployment(
                     sent=copy or local,
                     sent_size=sent_size,
                     mode=0o755 if executable else 0o644,
-                    mtime_s=int(status.st_mtime),
+                    mtime_s=_stamp(status) if action == "push" else int(seen.manifest[remote]["mtime"]),
                     sha256=digest,
                     sent_sha256=hashes.sha256(copy) if copy and action == "push" else digest,
                     reason=reason,
@@ -300,6 +302,16 @@ def _status(local: Path) -> os.stat_result:
         return local.stat()
     except OSError as error:
         raise FileError(f"{local} cannot be read", evidence=str(error)) from None
+
+
+def _stamp(status: os.stat_result) -> int:
+    """The modification time, in seconds, that a file gets on the phone.
+
+    What was written just now is made an hour older: stamps are told in whole seconds, and what somebody
+    changes on the phone within the same second would look as it was sent.
+    """
+    is_new = time.time() - status.st_mtime < _JUST_NOW_S
+    return int(status.st_mtime) - (_HOUR_S if is_new else 0)
 
 
 def _compare(

@@ -40,9 +40,9 @@ _TITLES = {
 }  # fmt: skip
 # Measured: `devkit debug` on the server, adb-server mode, links of 0, 20, 100 and 200 ms there and back,
 # program and lldb-server on the phone already; (time with - time without) / round trip. Until the first
-# breakpoint 75.2, 76.0 and 75.8; one `next` 9.1, 9.4 and 9.3.
-START_ROUND_TRIPS = 76
-STEP_ROUND_TRIPS = 9.3
+# breakpoint 52.1 and 51.6; one `next` 8.4 and 8.4.
+START_ROUND_TRIPS = 52
+STEP_ROUND_TRIPS = 8.4
 
 
 @dataclass

@@ -286,3 +286,13 @@ def test_a_name_with_a_line_break_arrives(world: World) -> None:
     (world.workdir / "data" / "two\nlines \\ 'x").write_bytes(content)
     assert world.deploy().code == 0
     assert world.device().read_bytes(f"{APP}/data/two\nlines \\ 'x") == content
+
+
+def test_touched_here_it_is_still_what_stands_there(world: World) -> None:
+    world.make(4)
+    assert world.deploy().code == 0
+    touched, changed = (world.workdir / "data" / name for name in NAMES[:2])
+    os.utime(touched, (1_700_000_000, 1_700_000_000))
+    changed.write_bytes(os.urandom(FILE_BYTES))
+    assert "pushed 1 of" in world.deploy().out
+    assert "nothing to push" in world.deploy().out
