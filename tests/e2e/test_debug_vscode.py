@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -51,8 +52,9 @@ def nothing_is_left(sim: Sim, device: Device, workdir: Path) -> Iterator[None]:
 
 def put_on_path(folder: Path, text: str) -> str:
     folder.mkdir()
-    (folder / "code").write_text(text, "utf-8")
-    (folder / "code").chmod(0o755)
+    (folder / "text").write_text(text, "utf-8")
+    # By another process: a child that is forked here meanwhile would hold it open for writing.
+    subprocess.run(["install", "-m", "755", folder / "text", folder / "code"], check=True)
     return f"{folder}:{os.environ['PATH']}"
 
 
