@@ -172,7 +172,7 @@ class History:
     def runs(self, app: str | None = None) -> list[Run]:
         """All runs, the oldest first; files that cannot be read are passed over."""
         found = []
-        for path in sorted(self.folder.glob("*.json")):
+        for path in sorted(self.folder.glob("*.json"), key=lambda path: path.stem):
             try:
                 found.append(run_from_dict(json.loads(path.read_bytes())))
             except (OSError, ValueError, KeyError, TypeError):

@@ -228,6 +228,10 @@ def test_history(tmp_path: Path) -> None:
     assert history.find("last") == two == history.find("20261130-12") == history.find(str(path))
     assert history.new_id("llm <bench>", "20261130-130000") == "20261130-130000-llm__bench_"
     assert history.new_id("a", "20261130-120000") == "20261130-120000-a-2"
+    next_one = run_of(history.new_id("a", "20261130-120000"), {"cpu": [5, 6]})
+    next_one_file = history.save(next_one)
+    assert history.runs() == [one, two, next_one] and history.find("last") == next_one
+    next_one_file.unlink()
     for wrong in ("nothing", "20261130"):
         with pytest.raises(UsageError):
             history.find(wrong)
