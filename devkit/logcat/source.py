@@ -19,6 +19,8 @@ DEFAULT_BUFFERS = ("main", "system", "crash")
 BUFFER_NAMES = ("main", "system", "crash", "radio", "events", "kernel", "security", "stats", "default", "all")
 # Their entries are no text.
 BINARY_BUFFERS = frozenset({"events", "security", "stats", "all"})
+# Names that stand for several.
+_SETS = frozenset({"default", "all"})
 # `-T sssss.mmm` came with Android 7.
 _EPOCH_SINCE_API = 24
 _LOOK_TIMEOUT_S = 10.0
@@ -27,9 +29,11 @@ _COMPLAINT_BYTES = 2000
 TEXT_SINCE_API = 28
 _TEXT_WORDS = ("-D", *(word for name in ("threadtime", "year", "nsec", "zone") for word in ("-v", name)))
 # Few large pieces cost less than many small ones: a log that comes fast is given time to gather. After a
-# large piece the next is there already.
+# large piece the next may be there already, held up by what its socket takes; where it was not, that is
+# tried again only after some more.
 _GATHER_S = 0.1
 _SMALL_BYTES, _LARGE_BYTES = 4 * 1024, 96 * 1024
+_TRUSTED_PIECES = 20
 # HOST:PORT, as `adb connect` names phones.
 _ADDRESS = re.compile(r"\S+:\d+\Z")
 _LOOK = "cat /proc/sys/kernel/random/boot_id 2>/dev/null; getprop ro.runtime.firstboot; echo; date +%s"
@@ -52,6 +56,11 @@ def logcat_words(
     if start_ns is not None:
         words += ["-T", _stamp(start_ns, api_level)]
     return words
+
+
+def is_one(buffers: Sequence[str]) -> bool:
+    """Whether these names are one buffer, whose log has no dividers but at its beginning."""
+    return len(buffers) == 1 and not _SETS.intersection(buffers)
 
 
 def _stamp(start_ns: int, api_level: int) -> str:
@@ -144,16 +153,17 @@ class _ShellLog:
         self._stream, self._gathers = stream, gathers
         self.exit_code: int | None = None
         self.complaint = ""
-        self._busy = False
+        self._waits = self._was_large = False
+        self._trusted = 0
         stream.close_stdin()
 
     def read(self, timeout_s: float) -> bytes | None:
-        if self._busy:
+        if self._waits:
             time.sleep(_GATHER_S)
         try:
             chunks = self._stream.read_ready(timeout_s)
         except OperationTimeout:
-            self._busy = False
+            self._note(0)
             return b""
         parts: list[bytes] = []
         for name, data in chunks:
@@ -167,8 +177,18 @@ class _ShellLog:
             else:
                 parts.append(data)
         piece = b"".join(parts)
-        self._busy = self._gathers and _SMALL_BYTES <= len(piece) < _LARGE_BYTES
+        self._note(len(piece))
         return piece
+
+    def _note(self, size: int) -> None:
+        """Whether to wait before the next piece."""
+        is_large = size >= _LARGE_BYTES
+        if self._was_large and not self._waits:
+            self._trusted = 0 if is_large else _TRUSTED_PIECES
+        elif is_large:
+            self._trusted = max(0, self._trusted - 1)
+        self._was_large = is_large
+        self._waits = self._gathers and size >= _SMALL_BYTES and (not is_large or self._trusted > 0)
 
     def close(self) -> None:
         self._stream.close()

@@ -11,7 +11,7 @@ from devkit.device import ShellResult
 from devkit.device.failures import DeviceNotReady
 from devkit.errors import DeviceError, OperationTimeout
 from devkit.logcat.follow import PhoneLook
-from devkit.logcat.source import PhoneLog, clear
+from devkit.logcat.source import PhoneLog, clear, is_one
 
 
 class Phone:
@@ -129,3 +129,34 @@ def test_clearing() -> None:
     phone = Phone((0, b"", b""))
     clear(phone, ["main", "crash"])  # type: ignore[arg-type]
     assert phone.lines == ["logcat -b main -b crash -c"]
+
+
+def test_names_of_one_buffer() -> None:
+    assert is_one(["main"]) and is_one(["crash"])
+    assert not is_one(["main", "system"]) and not is_one(["default"]) and not is_one(["all"])
+
+
+def test_a_fast_log_is_given_time_to_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr("devkit.logcat.source.time.sleep", waited.append)
+
+    def waits(*sizes: int, ends: bool = False) -> list[bool]:
+        """Before which pieces it waited."""
+        stream = Stream(*(("stdout", b"x" * size) if size else OperationTimeout("late") for size in sizes))
+        log = PhoneLog(Phone(stream), ["main"], ends=ends).open(None)  # type: ignore[arg-type]
+        found = []
+        for _ in sizes:
+            waited.clear()
+            log.read(1)
+            found.append(bool(waited))
+        return found
+
+    small, some, large = 100, 10_000, 200_000
+    assert waits(small, small, small) == [False] * 3
+    assert waits(some, some, small, some) == [False, True, True, False]
+    # Held up by its socket: the next large piece is there at once, and the one after that.
+    assert waits(large, large, large) == [False] * 3
+    # It was not: some more pieces are waited for before that is tried again.
+    assert waits(large, some, *[large] * 21) == [False, False, True, *[True] * 19, False]
+    assert waits(large, 0, large, large) == [False, False, False, True]
+    assert waits(some, large, some, ends=True) == [False] * 3
