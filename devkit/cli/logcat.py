@@ -208,13 +208,13 @@ def _follow_as(device: Device, buffers: list[str], view: View, dump: bool, *, te
     from devkit.logcat.capture import Capture
     from devkit.logcat.follow import Follower
     from devkit.logcat.reading import Entries, Lines
-    from devkit.logcat.source import PhoneLog
+    from devkit.logcat.source import PhoneLog, is_one
 
     source, since_ns = PhoneLog(device, buffers, ends=dump, text=text), view.filters.since_ns
     follower: Follower[Any]
     take: Callable[[Any], bool]
     if text:
-        lines = Lines()
+        lines = Lines(of_one=is_one(buffers))
         follower, take = Follower(source, lines, since_ns=since_ns, ends=dump), Capture(view, lines).take
     else:
         follower, take = Follower(source, Entries(), since_ns=since_ns, ends=dump), view.take

@@ -17,16 +17,19 @@ from devkit.logcat.times import Clock
 _LETTERS = b"VDIWEFS"
 # Its lines are counted, whatever is shown.
 _COUNTED = b"chatty"
-# A stamp of 35 bytes, pid and tid of five digits or more. Written as columns: classes of characters, and
-# a choice of beginnings, cost three times as much.
-_HEAD = rb"\n(.{35})(.{6}\d* .{5}\d*) "
+# What stands before the level: a stamp, and two ids of up to five digits. The search steps over it, in a
+# short line over the line's end, too; to look for ends, or to keep parts, would cost twice as much.
+_HEAD_BYTES = 48
+# Ids of more digits reach behind it. Such lines are rare, and tried last.
+_WIDE = rb"[ \d][ \d]*"
+_PARTS = re.compile(rb"(.{20})(.{9})(.{6}) +(\d{1,10}) +(\d{1,10}) ([VDIWEFS]) (.*?) *")
 _DIVIDER = b"\n--------- "
 
 
 def candidates_pattern(tags: Mapping[bytes, int], others: int) -> re.Pattern[bytes]:
     """Finds lines of tags and levels that may be shown: a few too many, never one too few.
 
-    It wants a line's end before each. Groups: stamp, pid and tid, level and tag, message.
+    It wants a line's end before each, and may begin one line too early. Group 1 is the message.
     """
     by_letters: dict[bytes, list[bytes]] = {}
     for tag, lowest in {**tags, _COUNTED: VERBOSE}.items():
@@ -35,7 +38,8 @@ def candidates_pattern(tags: Mapping[bytes, int], others: int) -> re.Pattern[byt
     ways = [b"[%b] (?:%b)" % (letters, b"|".join(names)) for letters, names in by_letters.items()]
     if others < SILENT:
         ways.append(b"[%b] .*?" % _letters(others))
-    return re.compile(_HEAD + rb"((?:" + b"|".join(ways) + rb") *): ([^\n]*)")
+    ways.append(_WIDE + b"(?:" + b"|".join(ways) + b")")
+    return re.compile(rb"\n(?s:.{%d})(?:" % _HEAD_BYTES + b"|".join(ways) + rb") *: ([^\n]*)")
 
 
 def _letters(lowest: int) -> bytes:
@@ -48,12 +52,12 @@ class Capture:
     def __init__(self, view: View, lines: Lines) -> None:
         self._view = view
         self._lines = lines
-        self._candidates = candidates_pattern(view.filters.tags, view.filters.others).finditer
+        self._search = candidates_pattern(view.filters.tags, view.filters.others).search
         self._clock = Clock()
         self._day_and_second = b""
         self._second_ns: int | None = None
         # A message whose last lines may come with the next block: its head, and its lines so far.
-        self._open: tuple[tuple[bytes, bytes, bytes], list[bytes]] | None = None
+        self._open: tuple[bytes, list[bytes]] | None = None
 
     def take(self, block: bytes) -> bool:
         """Whether enough has been shown."""
@@ -76,33 +80,40 @@ class Capture:
         records: list[Record] = []
         head, parts = self._open or (None, [])
         self._open = None
-        end = 0
-        for found in self._candidates(block):
-            stamp, who, middle, message = found.groups()
-            this = (stamp, who, middle)
-            if this == head and found.start() == end:
-                parts.append(message)
+        search, end = self._search, 0
+        found = search(block)
+        while found is not None:
+            start, at = found.start() + 1, found.start(1)
+            line_end = block.rfind(b"\n", start, at)
+            if line_end >= 0:
+                found = search(block, line_end)
+                continue
+            this = block[start : at - 2]
+            if this == head and start == end + 1:
+                parts.append(found[1])
             else:
                 if head is not None:
-                    records.append(self._record(head, parts))
-                head, parts = this, [message]
+                    self._add(records, head, parts)
+                head, parts = this, [found[1]]
             end = found.end()
+            found = search(block, end)
         if head is not None:
             if self._lines.cut and end == len(block) - 1:
                 self._open = (head, parts)
             else:
-                records.append(self._record(head, parts))
+                self._add(records, head, parts)
         return records
 
-    def _record(self, head: tuple[bytes, bytes, bytes], parts: list[bytes]) -> Record:
-        stamp, who, middle = head
-        if stamp[:20] != self._day_and_second:
-            self._day_and_second = stamp[:20]
-            self._second_ns = read_stamp(self._clock, stamp[:20] + b"000000000" + stamp[29:])
-        nanosecond, ids = stamp[20:29], who.split()
+    def _add(self, records: list[Record], head: bytes, parts: list[bytes]) -> None:
+        match = _PARTS.fullmatch(head)
+        if match is None:
+            return  # some other line that looks like a message from the level on
+        second, nanosecond, zone, pid, tid, level, tag = match.groups()
+        if second != self._day_and_second:
+            self._day_and_second = second
+            self._second_ns = read_stamp(self._clock, second + b"000000000" + zone)
         time_ns = None
         if self._second_ns is not None and nanosecond.isdigit():
             time_ns = self._second_ns + int(nanosecond)
-        pid, tid = (int(word) if word.isdigit() else None for word in (*ids, b"", b"")[:2])
-        level, tag = LEVELS.get(chr(middle[0]), 0), middle[2:].rstrip(b" ")
-        return Record(time_ns, "", None, pid, tid, level, tag, b"\n".join(parts))
+        message = b"\n".join(parts)
+        records.append(Record(time_ns, "", None, int(pid), int(tid), LEVELS[level.decode()], tag, message))

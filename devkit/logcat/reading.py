@@ -101,12 +101,17 @@ class Lines:
 
     A batch is a line end and whole lines as they came: each of them stands between two line ends.
 
+    Args:
+        of_one: a divider is at the beginning only, as in the log of one buffer.
+
     Attributes:
         cut: the last batch ended within a line, so that the rest of its message may follow.
         has_dividers: not all of its lines are messages.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_one: bool = False) -> None:
+        self._of_one = of_one
+        self._has_begun = False
         self._rest = b""
         self._clock = Clock()
         # Blocks with the stamp of their last line and the buffer that is in force behind them; and the one
@@ -136,6 +141,7 @@ class Lines:
 
     def opened(self, event_tags: Mapping[int, bytes]) -> None:
         self._rest = b""
+        self._has_begun = False
 
     def begin(self, start_ns: int | None) -> None:
         if not self._recent:
@@ -182,7 +188,8 @@ class Lines:
     def _remember(self, block: bytes) -> None:
         stamp = self._stamp(block[block.rfind(b"\n", 0, -1) + 1 :])
         self._newest = max(self._newest, stamp or 0)
-        at = block.rfind(_DIVIDER) + 1
+        at = 0 if self._of_one and self._has_begun else block.rfind(_DIVIDER) + 1
+        self._has_begun = True
         self.has_dividers = at > 0
         if at:
             self._buffer = _buffer(block[at : block.find(b"\n", at)]) or self._buffer

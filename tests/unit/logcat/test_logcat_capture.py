@@ -101,6 +101,29 @@ def test_it_shows_what_the_entries_would_show(
     assert view.counts.read == len(lines_of_text)
 
 
+def blocks_shown(*text: bytes) -> list[tuple[object, ...]]:
+    lines, view = Lines(), Seen(Filters({b"MNNJNI": 6}, SILENT))
+    capture = Capture(view, lines)
+    for piece in text:
+        block, _ = lines.take(piece)
+        if block:
+            capture.take(block)
+    return view.told
+
+
+def test_lines_that_are_no_messages_hide_none() -> None:
+    message = expected([(BASE_NS, b"real")]).replace(b" I ", b" E ").partition(b"\n")[2]
+    assert len(blocks_shown(message)) == 1
+    for size in range(60):
+        assert blocks_shown(b"x" * size + b"\n" + message) == blocks_shown(message)
+    # What looks like one from the level on, and is none.
+    false = b" " * 48 + b"E MNNJNI  : false\n"
+    short = b"\n" + b"x" * 47 + b"E MNNJNI  : false\n"
+    wide = b"2026-05-14 10:22:30.101233456 +0800 " + b"1" * 5000 + b" 1 E MNNJNI  : false\n"
+    for other in (false, short, wide):
+        assert blocks_shown(other + message + other) == blocks_shown(message)
+
+
 def captured(phone: Phone) -> tuple[bytes, list[str], Follower[bytes]]:
     follower = Follower(phone, Lines(), ends=True, pause=lambda _: None)
     text, notices = b"", []
@@ -171,6 +194,19 @@ def test_the_buffer_is_named_again_where_readings_meet() -> None:
     assert (first[1:] + second[1:]) == lines(
         ("main", 1), ("system", 2), ("main", 3), ("system", 4), ("main", 9)
     )
+
+
+def test_of_one_buffer_only_the_beginning_is_looked_at_for_a_divider() -> None:
+    text = expected(kept(4))
+    at = len(text) - 2 * SIZE
+    reading = Lines(of_one=True)
+    reading.opened({})
+    assert reading.take(text[:at])[0] and reading.has_dividers
+    assert reading.take(text[at:])[0] and not reading.has_dividers
+    reading.begin(reading.resume_ns())
+    reading.opened({})
+    block, gaps = reading.take(text + expected(kept(5))[len(text) :])
+    assert (block.count(b"line"), reading.repeated, gaps) == (1, 4, [])
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
