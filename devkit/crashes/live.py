@@ -1,7 +1,7 @@
 """Crashes in what is still being written: each is handed on when it is whole, and no line waits for it.
 
 Whoever shows the lines gives them here too. Nearly all are nothing, which a look for a few words tells; from
-the first suspicious one on a thread reads them.
+the first suspicious one on a thread reads them. Only then is the reader loaded.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from devkit.crashes.headers import Record, read_records
-from devkit.crashes.model import KILLED, SIGNAL, Crash
-from devkit.crashes.reader import CrashReader
 from devkit.logcat.record import Record as Entry
+
+if TYPE_CHECKING:
+    from devkit.crashes.headers import Record
+    from devkit.crashes.model import Crash
+    from devkit.crashes.reader import CrashReader
 
 # A crash is whole when nothing more has come of it for so long. Where only its announcement is there, the
 # dump is waited for: debuggerd stops all threads of a big process first.
@@ -34,6 +36,8 @@ _MOST_TOLD = 4096
 
 def crashes_in(entries: Iterable[Entry]) -> list[Crash]:
     """The crashes in records of the log that are all there."""
+    from devkit.crashes.reader import CrashReader
+
     reader = CrashReader()
     for number, record in enumerate(_records(entries), 1):
         reader.take(record._replace(number=number))
@@ -42,6 +46,9 @@ def crashes_in(entries: Iterable[Entry]) -> list[Crash]:
 
 def last_words_in(text: str) -> str | None:
     """What a program printed about its own abort, or None; of several the last."""
+    from devkit.crashes.headers import Record
+    from devkit.crashes.reader import CrashReader
+
     reader = CrashReader()
     for number, line in enumerate(text.splitlines(), 1):
         reader.take(Record(number, line))
@@ -100,6 +107,8 @@ class CrashWatch:
         if not data:
             return
         if lane.is_open or _is_suspicious(data):
+            from devkit.crashes.headers import read_records
+
             text = (lane.kept_bytes() + data).decode("utf-8", "replace")
             self._hand_on(lane, list(read_records(text.splitlines())))
         else:
@@ -195,6 +204,8 @@ class _Lane:
     def take(self, records: Iterable[Record]) -> None:
         """In the watch's thread, as what follows."""
         if self._reader is None:
+            from devkit.crashes.reader import CrashReader
+
             self._reader = CrashReader()
             self._touched_at = time.monotonic()
         for record in records:
@@ -204,6 +215,8 @@ class _Lane:
 
     def is_whole(self, quiet_s: float) -> bool:
         """Whether nothing more is to be expected of what has been read."""
+        from devkit.crashes.model import SIGNAL
+
         if self._reader is None:
             return False
         waits = any(crash.kind == SIGNAL and not crash.frames for crash in self._reader.found)
@@ -211,6 +224,8 @@ class _Lane:
 
     def finish(self) -> list[Crash]:
         """The crashes that were read; the next line begins anew."""
+        from devkit.crashes.model import KILLED, SIGNAL
+
         reader, self._reader, self.is_open = self._reader, None, False
         if reader is None:
             return []
@@ -227,6 +242,8 @@ def _is_suspicious(data: bytes) -> bool:
 
 def _records(entries: Iterable[Entry]) -> list[Record]:
     """Records of the log as the crash reader takes them, each line one."""
+    from devkit.crashes.headers import Record
+
     found: list[Record] = []
     for entry in entries:
         when = None
