@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from importlib import import_module
 
 from benchmarks.report import Measure, table
+from devkit import paths
 
 NAMES = (
     "startup", "build", "deploy", "symbolize", "debug_loop", "first_breakpoint", "logcat", "tunnel",
@@ -21,6 +23,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a rough answer")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    # devkit is compiled once, as pip leaves an installed one, also where this shell says otherwise.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(paths.cache_dir() / "benchmarks/bytecode")
     measures: list[Measure] = import_module(f"benchmarks.{options.name}").run(quick=options.quick)
     if options.json:
         print(json.dumps([m.as_dict() for m in measures], indent=2))

@@ -21,16 +21,12 @@ import adbutils
 
 from benchmarks import debug_set
 from benchmarks.report import Measure
-from devkit import paths
 from devkit.sim import LinkSettings, Phone, count_bytes, start_phone
 
 ROUNDS, QUICK_ROUNDS = 3, 1
 # A phone behind a tunnel.
 RATE_BITS_S, ONE_WAY_S = 20_000_000.0, 0.010
 FILES, MODEL_BYTES = 200, 3_000_000_000
-# Compiled once, as pip leaves an installed devkit.
-_ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-_ENVIRONMENT["PYTHONPYCACHEPREFIX"] = str(paths.cache_dir() / "benchmarks/bytecode")
 ADB = Path(adbutils.__file__).parent / "binaries" / "adb"
 
 
@@ -182,7 +178,7 @@ def _deploy(
         [sys.executable, "-m", "devkit", "deploy", app, "-s", f"sim:{phone.record.name}",
          "--device-dir", f"/data/local/tmp/{folder}", "--json", *options],
         cwd=cwd or base, stdout=subprocess.PIPE, check=True,
-        env={**_ENVIRONMENT, "XDG_CACHE_HOME": str(cache), "XDG_STATE_HOME": str(base / "state")},
+        env={**os.environ, "XDG_CACHE_HOME": str(cache), "XDG_STATE_HOME": str(base / "state")},
     )  # fmt: skip
     return done.stdout
 
