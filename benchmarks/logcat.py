@@ -4,8 +4,8 @@ Both read the same writer in turn. What counts is the processor time of each cli
 from its file, and that devkit's memory does not grow.
 
 Each file is checked while it grows, and what was checked is given back. Else what a file takes is memory
-nobody has touched yet, and on a virtual machine the first touch costs the writer ten times what the copy costs
-(it was up to half of all processor time, in some readings and not in others).
+nobody has touched yet, and on a virtual machine the first touch costs the writer ten times what the copy
+costs (it was up to half of all processor time, in some readings and not in others).
 """
 
 from __future__ import annotations
