@@ -15,6 +15,7 @@ from devkit.sim.simpleperf.spaces import Files, Place, Space, read_space, unwind
 _HEADER = struct.Struct("<IHH")
 # Up to the period: IP, PID, TID, TIME, ID, CPU, PERIOD.
 _FIXED = struct.Struct("<QIIQQIIQ")
+_SAMPLE_TIME_AT = 24
 _TRAILER_BYTES = 32
 _COMM_EXEC = 1 << 13
 _CONTEXT = (1 << 64) - 4095
@@ -74,21 +75,13 @@ class Stream:
         record = writer.sample(attr or self.attr, pid, tid, time, event_id, cpu, period, chain)
         self.records.append((time, record))
 
-    def take(self, data: bytes) -> None:
-        """Records as the kernel wrote them."""
-        at = 0
-        while at + _HEADER.size <= len(data):
-            kind, misc, size = _HEADER.unpack_from(data, at)
-            if size < _HEADER.size:
-                return
-            self._record(kind, misc, data[at : at + size])
-            at += size
-
-    def _record(self, kind: int, misc: int, record: bytes) -> None:
+    def take(self, record: bytes) -> None:
+        """One as the kernel wrote it; the earlier ones have been taken, of all processors."""
+        kind, misc, _ = _HEADER.unpack_from(record)
         if kind == kernel.SAMPLE:
             self._sample(record)
             return
-        time = struct.unpack_from("<Q", record, len(record) - _TRAILER_BYTES + 8)[0]
+        time = time_of(record)
         if kind == kernel.SWITCH:
             pid, tid = struct.unpack_from("<II", record, len(record) - _TRAILER_BYTES)
             if self.on_switch is not None:
@@ -136,8 +129,31 @@ class Stream:
         return unwind(registers, stack, self.space(pid), self.files, self._processor, dwarf=True)
 
 
+def split(data: bytes) -> list[bytes]:
+    """The records of one processor's buffer."""
+    found, at = [], 0
+    while at + _HEADER.size <= len(data):
+        size = _HEADER.unpack_from(data, at)[2]
+        if size < _HEADER.size:
+            break
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+def time_of(record: bytes) -> int:
+    """When it was written (ns); one that is no sample says so in its last bytes."""
+    is_sample = _HEADER.unpack_from(record)[0] == kernel.SAMPLE
+    at = _SAMPLE_TIME_AT if is_sample else len(record) - _TRAILER_BYTES + 8
+    time: int = struct.unpack_from("<Q", record, at)[0]
+    return time
+
+
 class KernelSampler:
     """Counters of threads on every processor, with one buffer for each.
+
+    Records are handed on in the order of their times. A program that is moved to another processor while it
+    starts would else lose its memory: exec empties it, and what it mapped later would be read first.
 
     Raises:
         OSError: the kernel refuses.
@@ -148,6 +164,7 @@ class KernelSampler:
         self.ids: list[int] = []
         self._fds: list[int] = []
         self._rings: list[Ring] = []
+        self._later: list[bytes] = []
         self._poll = select.poll()
         attr = stream.attr
         try:
@@ -181,12 +198,25 @@ class KernelSampler:
         self.drain()
 
     def drain(self) -> None:
-        """Take what is there."""
-        for ring in self._rings:
-            self._stream.take(ring.drain())
+        """Take what is there, but for the newest of all where an earlier one may be on its way."""
+        first = self._later + self._read()
+        newest = max(map(time_of, first), default=0)
+        # While one buffer was read more came into those before it, some of it earlier than what followed.
+        second = self._read()
+        self._later = [record for record in second if time_of(record) > newest]
+        self._take(first + [record for record in second if time_of(record) <= newest])
+
+    def _read(self) -> list[bytes]:
+        return [record for ring in self._rings for record in split(ring.drain())]
+
+    def _take(self, records: list[bytes]) -> None:
+        for record in sorted(records, key=time_of):
+            self._stream.take(record)
 
     def close(self) -> None:
         """Stop counting."""
+        self._take(self._later)
+        self._later = []
         for ring in self._rings:
             ring.close()
         for fd in self._fds:
