@@ -147,6 +147,8 @@ def show(
     if results is not None:
         data["results"] = dict(results)
     parts = [_headline(profile, total, event)]
+    if request.tree:
+        parts.append(report.call_tree(build_tree(merged), event, least_share=request.least_percent / 100))
     if request.annotate is not None:
         from devkit.profiling.annotate import annotate, annotated_text
 
@@ -156,9 +158,7 @@ def show(
         for warning in warnings:
             sink.warn(warning)
         parts.append(text)
-    elif request.tree:
-        parts.append(report.call_tree(build_tree(merged), event, least_share=request.least_percent / 100))
-    else:
+    if not request.tree and request.annotate is None:
         parts += [report.thread_table(profile, event), report.top_table(rows, total, most=request.top)]
         parts += [text] if (text := engine_text(profile)) else []
     if not sink.json_mode:

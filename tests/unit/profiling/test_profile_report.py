@@ -263,6 +263,12 @@ def test_the_command_reports_and_writes_every_kind_of_file(tmp_path: Path) -> No
     assert sorted(data["files"].values()) == sorted(files.values())
     assert "<canvas" in Path(files["html"]).read_text()
     assert "main;kit::work(int, char) 500" in Path(files["folded"]).read_text()
+    done = devkit("--show", str(recording), "--tree", "--annotate", "work")
+    assert done.returncode == 0, done.stderr
+    tree = devkit("--show", str(recording), "--tree").stdout.splitlines()
+    lines = devkit("--show", str(recording), "--annotate", "work").stdout.splitlines()
+    assert len(tree) > 3 and len(lines) > 3
+    assert set(tree) | set(lines) == set(done.stdout.splitlines())
     done = devkit("--show", str(recording), "--annotate", "nothing like it")
     assert done.returncode == 2 and "no function of this profile" in done.stderr
     done = devkit("--show", str(tmp_path / "absent"))
