@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from devkit import output
-from devkit.errors import PHONE, DebugError, DeviceError
+from devkit.errors import PHONE, DebugError, DeviceError, DevkitError
 from devkit.lldb import attach_refusal
 from devkit.process import tail
 from devkit.runtime.guard import Guard
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FOLDER = ".devkit-lldb"
 START_TIMEOUT_S = 5.0
 _RETRY_S = 0.03
+# How long a phone may take to tell that it is there.
+_LAST_WORD_S = 5.0
 _LOG_BYTES = 64 * 1024
 _PUSHED = re.compile(r"lldb-server-[0-9a-f]{16}")
 
@@ -191,6 +193,24 @@ class LldbServer:
     def has_ended(self) -> bool:
         """Whether it has ended, for whatever reason."""
         return self.ended.is_set()
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether a signal ended it."""
+        return self._exit_code is not None and self._exit_code > 128
+
+    def broke_off(self) -> str | None:
+        """What broke the connection off, when LLDB has gone; None: the phone is there.
+
+        LLDB may see it before this does, and a phone that shuts down ends its programs first.
+        """
+        self.ended.wait(_LAST_WORD_S)
+        if self._lost is None and self._exit_code != 0:
+            try:
+                self._device.shell("true", timeout_s=_LAST_WORD_S)
+            except DevkitError as error:
+                return error.evidence or error.what
+        return self._lost
 
     def _collect(self) -> None:
         try:

@@ -178,7 +178,7 @@ def _keep(session: OpenSession, folder: Path, patience_s: float, empty: _EmptyBr
         if (folder / END_FILE).exists():
             return False
         if session.server.lost:
-            raise _broke_off(session)
+            raise _broke_off(session.server.lost)
         if session.server.has_ended:
             raise DebugError(
                 "lldb-server ended before a debugger came",
@@ -201,8 +201,15 @@ def _keep(session: OpenSession, folder: Path, patience_s: float, empty: _EmptyBr
         empty.look()
     finally:
         (folder / CONNECTED_FILE).unlink(missing_ok=True)
-    if session.server.lost:
-        raise _broke_off(session)
+    if lost := session.server.broke_off():
+        raise _broke_off(lost)
+    if session.server.was_killed:
+        raise DebugError(
+            "lldb-server ended in the middle of the session",
+            where=PHONE,
+            evidence=process.tail(session.server.log) or None,
+            hints=["devkit device shell -- df -h /data; cat /proc/meminfo", "start it again"],
+        )
     return True
 
 
@@ -220,11 +227,11 @@ def _write_commands(script: recipes.SessionScript, folder: Path, server_major: i
         paths.write_atomically(folder / name, recipes.session_file(commands), mode=0o600)
 
 
-def _broke_off(session: OpenSession) -> DebugError:
+def _broke_off(lost: str) -> DebugError:
     return DebugError(
         "the connection to the phone broke off in the middle of the session",
         where=PHONE,
-        evidence=session.server.lost,
+        evidence=lost,
         hints=["devkit device list", "check the cable or the network, then start it again"],
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devkit import output, process
-from devkit.errors import PHONE, DebugError, DevkitError, OperationTimeout
+from devkit.errors import PHONE, DebugError, OperationTimeout
 from devkit.lldb import client, recipes, version
 from devkit.lldb.opening import Opener, OpenSession
 from devkit.lldb.platform_commands import explain_unreachable
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # Linux' numbers, which are not every machine's: SIGSTOP; SIGILL TRAP ABRT BUS FPE SEGV SYS.
 _SIGSTOP = 19
 _CRASHES = (4, 5, 6, 7, 8, 11, 31)
-# How long a phone may take to tell that it is there.
-_LAST_WORD_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -112,24 +110,10 @@ def debug(
                 moved = session.relay.bytes_up + session.relay.bytes_down
                 result = _result(report, lldb_exit, transcript.text, moved, launched=not request.attaches)
                 # Before our own end of the session, which closes the connection, too.
-                lost = _lost(device, session) if result.lost else session.server.lost
+                lost = session.server.broke_off() if result.lost else session.server.lost
             again = opener.falls_back(folder)
     _check_end(result, tools, session.server.log, lost, moved, opener.version_clash)
     return result
-
-
-def _lost(device: Device, session: OpenSession) -> str | None:
-    """What broke the connection off, when LLDB has lost the program; None: the phone is there.
-
-    LLDB may see it before lldb-server's stream does, and a phone that shuts down ends its programs first.
-    """
-    session.server.ended.wait(_LAST_WORD_S)
-    if session.server.lost is None:
-        try:
-            device.shell("true", timeout_s=_LAST_WORD_S)
-        except DevkitError as error:
-            return error.evidence or error.what
-    return session.server.lost
 
 
 def _timed_out(error: OperationTimeout, report: Path, transcript: str) -> OperationTimeout:

@@ -103,6 +103,26 @@ def test_the_phone_leaves_in_the_middle(
     assert "devkit device list" in session.terminal
 
 
+def test_an_lldb_server_that_is_killed_is_told(project: Path, sim: Sim) -> None:
+    text = (project / "devkit.yaml").read_text("utf-8").replace("args: [cat]", "args: [wait]")
+    (project / "devkit.yaml").write_text(text, "utf-8")
+    device = sim.device()
+
+    def end_it(task: BackgroundTask) -> None:
+        def run() -> None:
+            assert eventually(lambda: runs_under_a_debugger(device), 60)
+            device.shell("kill -9 $(pgrep -f 'gdbserver [u]nix')")
+
+        threading.Thread(target=run, daemon=True).start()
+
+    session = f5(
+        launch_of(project), config_name("codelldb", "", "other"), [], stops=0, then="wait", after_ready=end_it
+    )
+    assert session.task_exit == 125 and len(session.problems) == 1
+    assert "lldb-server ended in the middle of the session" in session.problems[0]
+    assert eventually(lambda: not left_on_phone(device, *OURS))
+
+
 @pytest.mark.slow
 def test_a_session_that_goes_on_already(project: Path, sim: Sim) -> None:
     first = BackgroundTask(tasks_of(project)["devkit: prepare tiny_app on the phone"], [])
