@@ -201,6 +201,8 @@ def _keep(session: OpenSession, folder: Path, patience_s: float, empty: _EmptyBr
         empty.look()
     finally:
         (folder / CONNECTED_FILE).unlink(missing_ok=True)
+    # A phone that does not answer is waited for, longer than who ends the session waits.
+    (folder / BUSY_FILE).touch()
     if lost := session.server.broke_off():
         raise _broke_off(lost)
     if session.server.was_killed:
