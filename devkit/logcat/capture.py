@@ -22,7 +22,7 @@ _COUNTED = b"chatty"
 _HEAD_BYTES = 48
 # Ids of more digits reach behind it. Such lines are rare, and tried last.
 _WIDE = rb"[ \d][ \d]*"
-_PARTS = re.compile(rb"(.{20})(.{9})(.{6}) +(\d{1,10}) +(\d{1,10}) ([VDIWEFS]) (.*?) *")
+_PARTS = re.compile(rb"(.{20})(.{9})(.{6}) +(\d{1,10}) +(\d{1,10}) ([VDIWEFS]) (.*)")
 _DIVIDER = b"\n--------- "
 
 
@@ -35,11 +35,11 @@ def candidates_pattern(tags: Mapping[bytes, int], others: int) -> re.Pattern[byt
     for tag, lowest in {**tags, _COUNTED: VERBOSE}.items():
         if lowest < SILENT:
             by_letters.setdefault(_letters(lowest), []).append(re.escape(tag))
-    ways = [b"[%b] (?:%b)" % (letters, b"|".join(names)) for letters, names in by_letters.items()]
+    ways = [b"[%b] (?:%b) *" % (letters, b"|".join(names)) for letters, names in by_letters.items()]
     if others < SILENT:
         ways.append(b"[%b] .*?" % _letters(others))
     ways.append(_WIDE + b"(?:" + b"|".join(ways) + b")")
-    return re.compile(rb"\n(?s:.{%d})(?:" % _HEAD_BYTES + b"|".join(ways) + rb") *: ([^\n]*)")
+    return re.compile(rb"\n(?s:.{%d})(?:" % _HEAD_BYTES + b"|".join(ways) + rb"): ([^\n]*)")
 
 
 def _letters(lowest: int) -> bytes:
@@ -115,5 +115,5 @@ class Capture:
         time_ns = None
         if self._second_ns is not None and nanosecond.isdigit():
             time_ns = self._second_ns + int(nanosecond)
-        message = b"\n".join(parts)
-        records.append(Record(time_ns, "", None, int(pid), int(tid), LEVELS[level.decode()], tag, message))
+        known, message = LEVELS[level.decode()], b"\n".join(parts)
+        records.append(Record(time_ns, "", None, int(pid), int(tid), known, tag.rstrip(b" "), message))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -122,6 +123,20 @@ def test_lines_that_are_no_messages_hide_none() -> None:
     wide = b"2026-05-14 10:22:30.101233456 +0800 " + b"1" * 5000 + b" 1 E MNNJNI  : false\n"
     for other in (false, short, wide):
         assert blocks_shown(other + message + other) == blocks_shown(message)
+
+
+def test_long_runs_of_blanks_take_linear_time() -> None:
+    head = b"2026-05-14 10:22:30.101233456 +0800  1234  1234 "
+    for line in (
+        b"E x" + b" " * 200_000 + b"x",
+        b"E MNNJNI" + b" " * 200_000 + b"x",
+        b" " * 200_000 + b"E x",
+    ):
+        lines, view = Lines(), Seen(Filters({b"MNNJNI": 2}, 2))
+        block, _ = lines.take(head + line + b": text\n" + head + line + b"\n")
+        began = time.process_time()
+        Capture(view, lines).take(block)
+        assert time.process_time() - began < 0.5
 
 
 def captured(phone: Phone) -> tuple[bytes, list[str], Follower[bytes]]:
